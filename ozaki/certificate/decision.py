@@ -34,6 +34,9 @@ WIDENED_BY_COUNTING, WIDENED_IN_ALL = 7, 54
 """Bits by which the counting bound may widen all integers, for more cost more than a pairwise bound, and bits
 by which that may."""
 
+EVERYTHING = 1 << 20
+"""Bits of integers that lose nothing: where no bound proves less to be enough."""
+
 
 def log2_product(bounds: Bounds) -> float:
     """Return an upper bound of log2 of |A'B'|, by Cauchy and Schwarz.
@@ -101,11 +104,11 @@ def certify_by_pairs(counted: Certificate, pairs: PairwiseBound, length: int, ta
 
 
 def _widening(excess: float, limit: NormLimit) -> int:
-    """Return the bits that make an error smaller by a factor, or up to three more; 2**20 for infinity."""
+    """Return the bits that make an error smaller by a factor, or up to three more."""
     if excess <= 1:
         return 0
     if excess == math.inf:
-        return 1 << 20
+        return EVERYTHING
     least = math.frexp(excess)[1]  # which is, unlike a logarithm, the same on every machine
     return next((bits for bits in limit.widenings if bits >= least), least)
 

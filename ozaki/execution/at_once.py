@@ -1,4 +1,4 @@
-"""Products on a CPU whose steps are all taken at once by compiled code: in digits or in bytes.
+"""Products on a CPU whose steps are all taken at once by compiled code: by short rows, in digits or in bytes.
 
 They have the bits of all others. What such code leaves undecided goes through the steps one after the other.
 """
@@ -14,6 +14,7 @@ from multiword.runtime.parallel import over_rows
 from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.execution.in_bytes import kind_in_bytes, product_in_bytes, products_in_bytes
 from ozaki.execution.in_digits import Digits, seconds_in_digits
+from ozaki.execution.short_rows import product_of_short_rows
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
 from ozaki.tuning import OVERHEAD_ELEMENTS
@@ -23,8 +24,11 @@ def product_at_once(a: Factor, b: Factor, request: Request) -> np.ndarray | None
     """Return the product of two factors; None if no compiled code takes it, or leaves it undecided."""
     if not _by_default(request):
         return None
+    prepared = a.prepared or b.prepared
+    if not prepared and (short := product_of_short_rows(a, b, request)) is not None:
+        return short
     sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
-    kind = None if a.prepared or b.prepared else kind_in_bytes(sizes, dtype, request)
+    kind = None if prepared else kind_in_bytes(sizes, dtype, request)
     in_digits = seconds_in_digits(sizes, dtype, request)
     if kind is not None and kind.seconds <= in_digits:
         return product_in_bytes(a, b, kind, request)

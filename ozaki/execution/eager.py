@@ -118,13 +118,14 @@ class _LevelData(Data):
         return False
 
 
-def bits_of_level_factors(a: Factor, b: Factor, request: Request) -> int:
-    """Return the bits by which the integers of norm scales grow; -1 if that is not all that they take."""
+def bits_of_level_factors(a: Factor, b: Factor, request: Request, most: int = WIDENED_IN_ALL) -> int:
+    """Return the bits by which the integers of norm scales grow; -1 if that is not all that they take, or if
+    they are more than `most`."""
     try:
         bits = answered(decide(request.limits), _LevelData(a, b, request).answer).bits
     except _Unlevel:
         return -1
-    return bits if bits <= WIDENED_IN_ALL else -1
+    return bits if bits <= most else -1
 
 
 def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:

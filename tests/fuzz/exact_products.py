@@ -1,11 +1,14 @@
 """The products of `ozaki` against their definition in Python's integers."""
 
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
+from multiword.runtime.compiled import numpy_forms
+from ozaki.execution import short_rows
 from tests.cases import FACES
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
@@ -330,8 +333,25 @@ def without_nonfinite(draw: Draw) -> None:
     check_same("Inf disturbs other rows", np.delete(np.delete(got, row, 0), column, 1), reference)
 
 
+def by_short_rows(draw: Draw) -> None:
+    """Many short rows on a CPU, and fewer than it would be chosen for: the bits of NumPy's forms."""
+    dtype = draw.pick("dtype", *(x for x in GEMMS if x.kind == "f"))
+    m, k = int(draw.rng.integers(1, 150)), int(draw.rng.integers(1, 17))
+    n = int(draw.rng.integers(1, 256 // k + 1 if draw.chance(0.1) else min(256 // k, 6) + 1))
+    m, n = (m, n) if draw.chance(0.7) else (n, m)
+    draw.notes.append(f"m, k, n = {m}, {k}, {n}")
+    given = operands(draw, dtype, m, k, n)
+    options = draw.pick("options", {}, {}, {"accuracy": "normwise"})
+    with patch.object(short_rows, "FEWEST_ROWS", 1):
+        got = GEMMS[dtype](**given, **options)
+    with numpy_forms():
+        expected = GEMMS[dtype](**given, **options)
+    check_same("short rows", got, expected)
+
+
 CHECKS = {
     "gemm, bits": fixed_bits,
+    "gemm, short rows": by_short_rows,
     "gemm, exact": exact,
     "gemm, alpha beta c out": alpha_beta_c,
     "gemm, certified": certified,

@@ -1,0 +1,216 @@
+"""Products of many short rows, compiled: rows side by side in vectors, integers as float64.
+
+Integers of norm scales are float64 numbers: at most 53 bits, and a power of two. Their products with columns
+are added up by `two_sum` and `fma` in a high and a low float64, as in `ozaki.sums.exact.enclosure_numba`;
+what the low one loses bounds what is missing, and a result is decided where both bounds round to one number.
+
+Counts of short rows are their numbers' depths in order: at least j of them are counted from the j-th on.
+"""
+
+import numpy as np
+from numba import boolean, float64, int16, int32, int64, types, void
+
+from multiword.runtime.jit import jit
+from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.counting_numba import missing_bits, weighted_overlap
+from ozaki.scaling.statistics import BITS, LEVELS
+from ozaki.sums.exact.enclosure_numba import two_sum
+from ozaki.sums.exact.extraction_numba import fma
+
+ROWS = 64
+"""Rows that are looked at together."""
+
+FURTHEST = 400
+"""Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
+
+SPARE = 6
+"""Lines of ROWS numbers beside those of the rows' numbers."""
+
+ONE, MAGNITUDE = 1023, (1 << 63) - 1
+"""The exponent field of 1.0, and the bits of a float64 but its sign."""
+
+NEVER = 1 << 10
+"""A depth below all that are counted."""
+
+SMALLEST, LEAST, LEAST_SINGLE = 2.0**-300, 2.0**-1000, 2.0**-126
+"""Scaled numbers whose products are exact, and results that are no subnormal numbers, are at least these."""
+
+BELOW_SINGLE = (1 << 29) - 1
+"""The bits of a float64 that a float32 has not."""
+
+LEVEL_AT = np.array([min((x for x in LEVELS if x >= q), default=NEVER) for q in range(LEVELS[-1] + 2)])
+"""From which level on a number is counted that lies so many octaves below the row's largest."""
+
+
+MATRIX = types.Array(float64, 2, "A", readonly=True)
+
+
+@jit(void(MATRIX, int64, float64[:, ::1]), inner=True)
+def load(x, first, lines):
+    """Write ROWS rows to the columns of lines, zeros beyond the last."""
+    rows = x[first : first + ROWS]
+    for h in range(x.shape[1]):
+        line = lines[h]
+        for r in range(rows.shape[0]):
+            line[r] = rows[r, h]
+        for r in range(rows.shape[0], ROWS):
+            line[r] = 0.0
+
+
+@jit(int64(float64[:, ::1], int64, float64[::1], int64[::1]), inner=True)
+def take_factors(lines, k, factor, lift):
+    """Write 2**lift, which brings rows just below 2**BITS, 0 for zeros; return how many are out of range."""
+    outside = 0
+    for r in range(ROWS):
+        lift[r] = 0
+    for h in range(k):
+        bits = lines[h].view(np.int64)
+        for r in range(ROWS):
+            lift[r] = max(lift[r], bits[r] & MAGNITUDE)
+    for r in range(ROWS):
+        e, zero = (lift[r] >> 52) - (ONE - 1), lift[r] == 0
+        outside += 0 if zero or ((e >= -FURTHEST) & (e <= FURTHEST)) else 1
+        lift[r] = BITS - e
+        factor[r] = np.int64(0 if zero else (lift[r] + ONE) << 52).view(np.float64)
+    return outside
+
+
+@jit(void(int16[:, ::1]), inner=True)
+def sort(depths):
+    """Bring the depths of each row into order."""
+    for i in range(1, depths.shape[0]):
+        for j in range(i, 0, -1):
+            above, below = depths[j - 1], depths[j]
+            for r in range(ROWS):
+                x, y = above[r], below[r]
+                above[r], below[r] = min(x, y), max(x, y)
+
+
+@jit(int64(MATRIX, float64[::1], int32[::1], int64[::1], float64[::1], float64[:, ::1], int16[:, ::1]))
+def measure(x, limits, scale, first_octaves, largest, lines, depths):
+    """Write the norm scales of rows, and raise what bounds them; return 0 if one is out of range.
+
+    first_octaves : (k,), from which octave below 2**top on at least one of the numbers of every row is
+    counted, at least two, …, with top as in `Bounds`; beyond `OCTAVES`, none are.
+    largest : (1,), the largest bound of Σ|a'|.
+    limits : as in `certified_scales`. lines : (k + SPARE, ROWS) and depths : (k, ROWS), scratch memory.
+    """
+    significand, limit, k = limits[0] / 32, int(limits[1]), x.shape[1]
+    factor, total, square = lines[k], lines[k + 1], lines[k + 2]
+    lift, shift = lines[k + 3].view(np.int64), lines[k + 4].view(np.int64)
+    scales = lines[k + 5].view(np.int64)
+    for first in range(0, x.shape[0], ROWS):
+        load(x, first, lines)
+        if take_factors(lines, k, factor, lift):
+            return 0
+        for r in range(ROWS):
+            total[r] = square[r] = 0.0
+        for h in range(k):
+            line, depth = lines[h], depths[h]
+            for r in range(ROWS):
+                scaled = abs(line[r]) * factor[r]
+                t = np.floor(scaled) + 1.0
+                total[r] += t
+                square[r] += t * t
+                octave = ONE + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
+                depth[r] = LEVEL_AT[octave if octave < len(LEVEL_AT) else len(LEVEL_AT) - 1]
+        sort(depths)
+        for r in range(ROWS):
+            high = (np.float64(square[r]).view(np.int64) >> 52) - ONE
+            over = square[r] > significand * np.int64((high + ONE) << 52).view(np.float64)
+            grown = ((limit - high - over) >> 1) + BITS
+            zero = factor[r] == 0.0
+            shift[r] = NEVER if zero else grown - 1 - limit // 2
+            scales[r] = 0 if zero else grown - BITS + lift[r]
+            bound = total[r] * np.int64((grown - BITS + ONE) << 52).view(np.float64)
+            total[r] = 0.0 if zero else bound
+        for r in range(min(np.int64(ROWS), x.shape[0] - first)):
+            scale[first + r] = scales[r]
+        for r in range(ROWS):
+            largest[0] = max(largest[0], total[r])
+        for h in range(k):
+            depth, deepest = depths[h], first_octaves[h]
+            for r in range(ROWS):
+                deepest = max(deepest, depth[r] - shift[r])
+            first_octaves[h] = deepest
+    return 1
+
+
+@jit(int64(int64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1]))
+def counted_bits(first_octaves, largest, limits, reached):
+    """Return the bits by which all integers grow as in `certified_scales`, or -1, from what is measured.
+
+    reached : (2, OCTAVES), scratch memory.
+    """
+    length, top = first_octaves.shape[1], int(limits[1]) // 2
+    for side in range(2):
+        for d in range(OCTAVES):
+            reached[side, d] = 0
+            for j in range(length):
+                reached[side, d] += first_octaves[side, j] <= d
+    if largest[0, 0] == 0 or largest[1, 0] == 0:
+        return 0
+    upper = 0.25 * length + 0.5 * largest[0, 0] + 0.5 * largest[1, 0]
+    lower = weighted_overlap(reached, length) * np.ldexp(limits[2], 2 * (top - 1))
+    return missing_bits(upper, lower, int(limits[3]), int(limits[4]))
+
+
+@jit(void(float64[::1], float64, *[float64[::1]] * 3), inner=True)
+def add_products(row, column, high, low, lost):
+    """Add row·column to high + low, and the magnitudes that these lose to `lost`."""
+    for r in range(ROWS):
+        p = row[r] * column
+        high[r], rest = two_sum(high[r], p)
+        low[r], first = two_sum(low[r], rest)
+        low[r], second = two_sum(low[r], fma(row[r], column, -p))
+        lost[r] += abs(first) + abs(second)
+
+
+@jit(
+    int64(
+        *(MATRIX, int32[::1], boolean, float64[:, ::1], int32[::1], boolean),
+        *(float64[:, :], float64[:, ::1]),
+    )
+)
+def multiply(x, scale, whole, columns, column_scale, single, out, lines):
+    """Write the products of scaled rows with (n, k) scaled columns; return how many are undecided.
+
+    whole : whether scaled numbers are rounded to integers, as those of the columns already are; else nothing
+    is lost, and none of them may be below SMALLEST.
+    single : whether results will be rounded to float32. lines : (k + SPARE, ROWS), scratch memory.
+    """
+    k, undecided = x.shape[1], 0
+    high, low, lost, up = lines[k], lines[k + 1], lines[k + 2], lines[k + 3]
+    for first in range(0, x.shape[0], ROWS):
+        rows = min(np.int64(ROWS), x.shape[0] - first)
+        load(x, first, lines)
+        of_rows = scale[first : first + rows]
+        for r in range(rows):
+            up[r] = np.int64((of_rows[r] + ONE) << 52).view(np.float64)
+        for h in range(k):
+            line = lines[h]
+            for r in range(rows):
+                y = line[r] * up[r]
+                undecided += (abs(y) < SMALLEST) & (line[r] != 0) & (not whole)
+                line[r] = np.rint(y) if whole else y
+        for j in range(columns.shape[0]):
+            for r in range(ROWS):
+                high[r] = low[r] = lost[r] = 0.0
+            for h in range(k):
+                add_products(lines[h], columns[j, h], high, low, lost)
+            to = out[first : first + rows]
+            for r in range(rows):
+                # Twice what was lost, and more than the rounding of low ± margin, or nothing.
+                margin = 2 * lost[r] + 2.0**-51 * abs(low[r]) if lost[r] > 0 else 0.0
+                value = high[r] + (low[r] - margin)
+                undecided += value != high[r] + (low[r] + margin)
+                back = of_rows[r] + column_scale[j]
+                half = back >> 1
+                result = value * np.int64((ONE - half) << 52).view(np.float64)
+                result *= np.int64((ONE - (back - half)) << 52).view(np.float64)
+                undecided += (value != 0) & (abs(result) < (LEAST_SINGLE if single else LEAST))
+                if single:  # a tie between two of them, or near one
+                    tie = (np.float64(value).view(np.int64) & BELOW_SINGLE) == (BELOW_SINGLE >> 1) + 1
+                    undecided += tie & ((margin != 0) | (value - high[r] != low[r]))
+                to[r, j] = result
+    return undecided

@@ -1,0 +1,216 @@
+"""Products of many short rows on a CPU: the bits, scales and bounds of all other products."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.formats import FORMATS
+from multiword.runtime.compiled import compiled
+from ozaki.arguments import request_of
+from ozaki.certificate.counted import counted_scales, counting_limits
+from ozaki.certificate.counting import OCTAVES
+from ozaki.execution import at_once, short_rows
+from ozaki.execution.short_rows import FORM, product_of_short_rows
+from ozaki.product.factor import Factor
+from ozaki.scaling.scales import norm_limit, norm_scales
+from ozaki.scaling.statistics import row_statistics
+from tests.cases import FACES, KINDS, in_dtype, matrices
+from tests.exact import nearest, same
+
+pytestmark = pytest.mark.skipif(compiled(FORM) is None, reason="needs numba")
+
+SHAPES = [(300, 3, 3), (3, 3, 300), (257, 1, 1), (256, 16, 16), (16, 16, 513), (1000, 7, 2), (256, 2, 128)]
+REAL = ["float64", "float32"]
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Whether each product was computed row by row."""
+    taken = []
+
+    def noted(a, b, request):
+        result = product_of_short_rows(a, b, request)
+        taken.append(result is not None)
+        return result
+
+    monkeypatch.setattr(at_once, "product_of_short_rows", noted)
+    return taken
+
+
+@pytest.fixture
+def every_size(monkeypatch):
+    monkeypatch.setattr(short_rows, "FEWEST_ROWS", 1)
+
+
+def request_for(x, accuracy="fp64"):
+    return request_of(x, accuracy, "auto", None, "auto", None)
+
+
+@pytest.mark.parametrize("accuracy", [None, "normwise"])
+@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_bits_of_all_other_products(taken, without_numba, shape, kind, dtype, accuracy):
+    a, b = in_dtype(*matrices(kind, *shape), dtype)
+    options = {} if accuracy is None else {"accuracy": accuracy}
+    expected = without_numba(FACES[dtype], a, b, **options)
+    assert same(FACES[dtype](a, b, **options), expected)
+    if kind in ("uniform", "positive", "integers"):
+        assert taken[-1]
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_layouts_do_not_show(taken, dtype):
+    a, b = in_dtype(*matrices("uniform", 300, 5, 4), dtype)
+    expected, bytes_ = FACES[dtype](a, b), a.tobytes()
+    unaligned = np.frombuffer(b"." + bytes_, np.uint8)[1:].view(dtype).reshape(a.shape)
+    read_only = np.frombuffer(bytes_, dtype).reshape(a.shape)
+    swapped = a.astype(a.dtype.newbyteorder())
+    strided, fortran = np.repeat(a, 2, axis=1)[:, ::2], np.asfortranarray(a)
+    for x in (unaligned, read_only, swapped, strided, fortran, a[::-1].copy()[::-1]):
+        assert same(FACES[dtype](x, b), expected)
+        assert same(FACES[dtype](b.T, x.T), np.ascontiguousarray(expected.T))
+    assert all(taken)
+
+
+def test_blocks_of_threads_do_not_show(taken):
+    a, b = matrices("wide2", 150_001, 3, 2)
+    whole = ozaki.accurate_dgemm(a, b)
+    for rows in (slice(0, 70_000), slice(70_000, None)):
+        assert same(ozaki.accurate_dgemm(a[rows], b), whole[rows])
+    assert all(taken)
+
+
+@pytest.mark.parametrize("target", ["fp64", "fp32"])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 16])
+@pytest.mark.parametrize("octaves", [0, 1, 2, 4, 7, 12, 40])
+def test_scales_and_bits_are_those_of_the_statistics(target, k, octaves):
+    rng, form, bits_found = np.random.default_rng(k), compiled(FORM), set()
+    limits = counting_limits(target, k, True)
+    for trial in range(30):
+        spread = np.exp2(rng.integers(-octaves, octaves + 1, (130, k)))
+        x = rng.choice([0.5, 0.75, 1 - 2.0**-53, 0.5 + 2.0**-40, 0.6], (130, k)) * spread
+        x *= rng.choice([1, -1], x.shape)
+        if trial % 3 == 0:
+            x[rng.random(x.shape) < 0.1] = 0
+            x[5] = 0
+        rows, columns = x[:100], x[100:]
+        sides = [short_rows._Side(form, side, limits) for side in (rows, columns)]
+        statistics = row_statistics([x])
+        scale = np.concatenate([side.scale for side in sides])
+        assert same(scale, norm_scales(statistics, norm_limit(FORMATS[target], k)))
+        sums = statistics.exponent, statistics.total, statistics.square, statistics.counts
+        expected = int(counted_scales(sums, k, 1, len(columns), target)[2][0])
+        found = np.array([x.first_octaves for x in sides]), np.array([x.largest for x in sides])
+        bits = form.counted_bits(*found, limits, np.empty((2, OCTAVES)))
+        assert bits == expected
+        bits_found.add(bits)
+    if octaves == 0 and k > 2:
+        assert 0 in bits_found
+    if octaves == 40 and k > 1:
+        assert -1 in bits_found
+
+
+def exact_product(a, b, fmt):
+    """RN of the exact product, in Python's rationals."""
+    rows, columns = ([[Fraction(float(x)) for x in row] for row in y] for y in (a, b.T))
+    sums = [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in rows]
+    return np.array([[nearest(x, fmt) for x in row] for row in sums])
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_ties_and_what_lies_next_to_them(taken, every_size, dtype):
+    """Sums at a tie, and above and below it by what integers of 66 and of 40 bits just hold."""
+    u, least = (2.0**-53, 2.0**-64) if dtype == "float64" else (2.0**-24, 2.0**-38)
+    some = [0.0, 1.0, -1.0, 2.0, -2.0]
+    rows = [[1.0, u, least * x, least * y] for x in some for y in some]
+    rows += [[-x for x in row] for row in rows] + [[1 + 2 * u, *row[1:]] for row in rows]
+    a = np.array(rows).astype(dtype)
+    b = np.array([[1.0, 1], [1, 0.5], [1, 1], [1, 1]]).astype(dtype)
+    fmt = FORMATS["fp64" if dtype == "float64" else "fp32"]
+    expected = exact_product(a, b, fmt).astype(dtype)
+    assert len(np.unique(expected[:, 0])) == 5
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2], [1, 2, 3, 0]):
+        assert same(FACES[dtype](a[:, order], b[order]), expected)
+    assert all(taken)
+
+
+def test_float32_results_are_not_rounded_twice(taken, every_size):
+    """1 + 2^-24 + 2^-77, whose float64 is a tie of two float32."""
+    a = np.array([[1.0, 2.0**-24, s * 2.0**-38] for s in (1, 0, -1)], np.float32)
+    b = np.array([[1.0], [1.0], [2.0**-38]], np.float32)
+    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    assert expected.ravel().tolist() == [1 + 2.0**-23, 1, 1]
+    assert same(ozaki.accurate_sgemm(a, b), expected)
+    assert taken == [False]
+    assert same(ozaki.accurate_sgemm(a[1:2], b), expected[1:2])
+    assert taken == [False, True]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_results_that_are_not_certain_are_left_to_others(every_size, sign):
+    """A tie but for what the low float loses."""
+    a = np.array([[1.0, 2.0**-53, sign * 2.0**-64]])
+    b = np.array([[1.0], [1.0], [2.0**-64]])
+    assert product_of_short_rows(Factor(a, 0), Factor(b, 1), request_for(a)) is None
+    assert same(ozaki.accurate_dgemm(a, b), exact_product(a, b, FORMATS["fp64"]))
+    assert ozaki.accurate_dgemm(a, b)[0, 0] == (1 + 2.0**-52 if sign > 0 else 1)
+
+
+@pytest.mark.parametrize("exponent", [-1060, -1022, -401, -400, 0, 400, 401, 1000])
+def test_numbers_of_extreme_size(every_size, exponent, without_numba):
+    a, b = matrices("uniform", 40, 3, 2)
+    x = np.ldexp(0.5 + abs(a), exponent)
+    found = product_of_short_rows(Factor(x, 0), Factor(b, 1), request_for(x))
+    assert (found is not None) == (abs(exponent) <= 400)
+    assert same(ozaki.accurate_dgemm(x, b), without_numba(ozaki.accurate_dgemm, x, b))
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "is_taken"),
+    [
+        ([1, 2.0**-300, 0], [0, 2.0**-300, 1], True),
+        ([2.0**390, 2.0**-400, 0], [0, 2.0**-400, 2.0**390], False),  # products underflow once scaled
+        ([2.0**100, 2.0**-200, 0], [0, 2.0**-560, 2.0**390], False),
+        ([1, 2.0**-500, 0], [0, 2.0**-540, 1], False),  # the result is subnormal
+    ],
+)
+def test_numbers_far_below_others_of_which_nothing_may_be_lost(every_size, row, column, is_taken):
+    a, b = np.array([row, [1, 1, 1]]), np.array([column, [1, 1, 1]]).T  # ones, for data that are not graded
+    found = product_of_short_rows(Factor(a, 0), Factor(b, 1), request_for(a))
+    assert (found is not None) == is_taken
+    assert same(ozaki.accurate_dgemm(a, b), exact_product(a, b, FORMATS["fp64"]))
+
+
+def test_subnormal_results_are_not_rounded_twice(every_size):
+    """A tie of subnormal numbers but for a bit that float64 has no room for."""
+    top, t, u = 2.0**-230, 2.0**-530, 2.0**-565
+    a = np.array([[top, t, u, 0], [1, 1, 1, 1]])
+    b = np.array([[0, 1], [t * (1 + 2.0**-15), 1], [u, 1], [top, 1]])
+    expected = exact_product(a, b, FORMATS["fp64"])
+    assert expected[0, 0] == 2.0**-1060 * (1 + 2.0**-14)
+    assert same(ozaki.accurate_dgemm(a, b), expected)
+    a = np.array([[2.0**-70, 2.0**-80, 2.0**-100]], np.float32)
+    b = np.array([[2.0**-70], [2.0**-70], [2.0**-100]], np.float32)
+    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    assert expected[0, 0] == 2.0**-140 * (1 + 2.0**-9)
+    assert same(ozaki.accurate_sgemm(a, b), expected)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_inf_and_nan(every_size, bad, without_numba):
+    a, b = matrices("uniform", 70, 3, 2)
+    a[65, 1] = bad
+    with np.errstate(invalid="ignore"):
+        assert same(ozaki.accurate_dgemm(a, b), without_numba(ozaki.accurate_dgemm, a, b))
+
+
+def test_zeros_are_positive(every_size, taken):
+    a, b = -np.zeros((70, 3)), np.ones((3, 2))
+    a[5] = [1, -1, 0]
+    c = ozaki.accurate_dgemm(a, b)
+    assert taken == [True]
+    assert not c.any()
+    assert not np.signbit(c).any()
