@@ -1,9 +1,9 @@
 """`python -m benchmarks.products_cpu`: products of every size on a CPU, with compiled code and without.
 
-Rows are square products of normal numbers and stacks of 1000 of them. NumPy, python-flint where that is
-installed and does not take seconds, and ours take turns in one process; times are the least of many, so that
-other work on the machine shows least; all is compiled before. The first calls are those of processes of
-their own, one that compiles and one that finds the code on disk.
+Rows are square products of normal numbers, stacks of 1000 of them, and products of many short rows. NumPy,
+python-flint where that is installed and does not take seconds, and ours take turns in one process; times are
+the least of many, so that other work on the machine shows least; all is compiled before. The first calls are
+those of processes of their own, one that compiles and one that finds the code on disk.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from multiword.runtime.parallel import thread_count
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 STACKS = (2, 4, 8, 16, 32, 64)
 STACK = 1000
+SHORT = ((1_000_000, 3, 3), (100_000, 8, 8), (100_000, 16, 16))
 
 BURST = 1e-3
 """Seconds of calls of one kind in a row: what it needs is in the caches then."""
@@ -90,11 +91,10 @@ def ball_product(a: np.ndarray, b: np.ndarray) -> dict[str, Callable[[], object]
     return {"arb_mat": work}
 
 
-def measure(stack: int, n: int, seconds: float) -> dict[str, object]:
+def measure(stack: int, sizes: tuple[int, int, int], seconds: float) -> dict[str, object]:
     """One row: the times of all."""
-    rng = np.random.default_rng(n)
-    shape = (stack, n, n) if stack > 1 else (n, n)
-    a, b = rng.standard_normal(shape), rng.standard_normal(shape)
+    (m, k, n), rng = sizes, np.random.default_rng(sizes[-1])
+    a, b = (rng.standard_normal((stack, *shape) if stack > 1 else shape) for shape in ((m, k), (k, n)))
     product = ozaki.matmul if stack > 1 else ozaki.accurate_dgemm
     works: dict[str, Callable[[], object]] = {
         "native": lambda: np.matmul(a, b),
@@ -102,9 +102,9 @@ def measure(stack: int, n: int, seconds: float) -> dict[str, object]:
         "ours, NumPy": without_numba(lambda: product(a, b)),
         "exact": lambda: product(a, b, accuracy="exact"),
     }
-    if stack == 1 and n <= 128:
+    if stack == 1 and max(sizes) <= 128:
         works |= ball_product(a, b)
-    return {"stack": stack, "n": n, "seconds": least(works, seconds)}
+    return {"stack": stack, "shape": sizes, "seconds": least(works, seconds)}
 
 
 def first_calls(n: int) -> dict[str, float]:
@@ -126,8 +126,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rows = []
-    for stack, n in [(1, n) for n in arguments.sizes] + [(STACK, n) for n in arguments.stacks]:
-        rows.append(row := measure(stack, n, arguments.seconds))
+    square = [(1, n) for n in arguments.sizes] + [(STACK, n) for n in arguments.stacks]
+    for stack, sizes in [*((stack, (n, n, n)) for stack, n in square), *((1, sizes) for sizes in SHORT)]:
+        rows.append(row := measure(stack, sizes, arguments.seconds))
         print(row, flush=True)
     try:
         import numba

@@ -102,15 +102,18 @@ def _costs() -> Iterator[str]:
 
 
 def _small_products() -> Iterator[str]:
-    rows = {(r["n"], r["stack"]): r["seconds"] for r in (load("products_cpu") or {"results": ()})["results"]}
+    measured = (load("products_cpu") or {"results": ()})["results"]
+    rows = {(*r["shape"], r["stack"]): r["seconds"] for r in measured}
     on_gpu = {r["row"]: r for r in (load("small_calls_h200") or {"results": ()})["results"]}
     if rows and on_gpu:
-        one, larger, many = rows[8, 1], rows[64, 1], rows[8, 1000]
+        one, larger, many = rows[8, 8, 8, 1], rows[64, 64, 64, 1], rows[8, 8, 8, 1000]
+        points = rows[1_000_000, 3, 3, 1]
         yield (
             f"**Small products**: on a CPU a call takes {seconds(one['ours'])} for 8×8 matrices and "
             f"{seconds(larger['ours'])} for 64×64, where NumPy takes {seconds(one['native'])} and "
             f"{seconds(larger['native'])}. Put many into one call: a stack of 1000 of 8×8 takes "
-            f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}). On an H200 a call takes "
+            f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}), a million points by a 3×3 matrix "
+            f"{seconds(points['ours'])} (NumPy: {seconds(points['native'])}). On an H200 a call takes "
             f"{_microseconds(on_gpu['256²'])} for n = 256, and a stack of 1000 of 16×16 "
             f"{_microseconds(on_gpu['1000 × 16²'])}. For half precision there are "
             "[kernels for batches](how-it-works/batches.md)."

@@ -179,6 +179,12 @@ def words_model_section(name: str) -> str:
     return section(f"float32 from fp16 words, {device(load(name))}", name, note, *blocks)
 
 
+def sizes_of(stack: int, m: int, k: int, n: int) -> str:
+    """What is multiplied, in words."""
+    left = f"{m} × {k}" if stack == 1 else f"{stack} of {m} × {k}"
+    return left if m == k == n else f"{left} by {k} × {n}"
+
+
 def products_section(name: str) -> str:
     """Products of every size on a CPU, with compiled code and without."""
     data = load(name)
@@ -192,7 +198,7 @@ def products_section(name: str) -> str:
         peer = t.get("arb_mat")
         rows.append(
             [
-                f"{r['n']} × {r['n']}" if r["stack"] == 1 else f"{r['stack']} of {r['n']} × {r['n']}",
+                sizes_of(r["stack"], *r["shape"]),
                 *(seconds(t["native"]), seconds(t["ours"]), number(t["ours"] / t["native"])),
                 *(seconds(t["ours, NumPy"]), seconds(t["exact"]), seconds(peer)),
                 number(peer / t["exact"]) if peer else "–",

@@ -48,7 +48,7 @@ def request_for(x, accuracy="fp64"):
     return request_of(x, accuracy, "auto", None, "auto", None)
 
 
-@pytest.mark.parametrize("accuracy", [None, "normwise"])
+@pytest.mark.parametrize("accuracy", [None, "normwise", "exact"])
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -26,20 +26,18 @@ FORM = "ozaki.execution.short_rows_numba"
 
 def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     """Return the product of two factors; None if it is left to others."""
-    dtype, few, many, k = a.matrix.dtype, *sorted((a.rows, b.rows)), a.k
-    suits = many >= FEWEST_ROWS and k <= LONGEST_SHORT_ROW and k * few <= LARGEST_BY_SHORT_ROWS
-    if not suits or dtype.kind == "c" or not request.of_norms or (form := compiled(FORM)) is None:
+    form: Any = compiled(FORM) if _suits(a, b, request) else None
+    if form is None:
         return None
-    turned = a.rows < b.rows
+    dtype, turned = a.matrix.dtype, a.rows < b.rows
     rows, columns = (_doubles(x) for x in ((b.matrix.T, a.matrix) if turned else (a.matrix, b.matrix.T)))
-    limits = counting_limits(request.norm_format(TARGETS[dtype]).name, k, request.certified)
-    sides = [_Side(form, x, limits) for x in (rows, columns)]
-    if not all(side.measured for side in sides):
+    limits = counting_limits(request.norm_format(TARGETS[dtype]).name, a.k, request.certified)
+    sides = _Side(form, rows, limits), _Side(form, columns, limits)
+    if not (sides[0].measured and sides[1].measured):
         return None
-    first_octaves, largest = (np.array([getattr(x, y) for x in sides]) for y in ("first_octaves", "largest"))
-    bits = form.counted_bits(first_octaves, largest, limits, np.empty((2, OCTAVES)))
-    if bits < 0:  # "normwise" asks for none
-        bits = bits_of_level_factors(a, b, request, EVERYTHING) if request.certified else 0
+    bits = EVERYTHING if request.accuracy == "exact" else 0
+    if request.certified and (bits := _counted_bits(form, sides, limits)) < 0:
+        bits = bits_of_level_factors(a, b, request, EVERYTHING)
     if bits < 0 or WIDENED_IN_ALL < bits < EVERYTHING:
         return None
     whole = bits <= WIDENED_IN_ALL
@@ -48,17 +46,23 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     if not whole and (np.abs(scaled[columns != 0]) < form.SMALLEST).any():
         return None
     scaled = np.ascontiguousarray(np.rint(scaled) if whole else scaled)
-    out = np.empty((a.rows, b.rows))
-    target, undecided = out.T if turned else out, list[int]()
+    out, undecided = np.empty((a.rows, b.rows)), list[int]()
+    target = out.T if turned else out
 
     def work(block: slice) -> None:
-        of_columns = scaled, column_scale, dtype == np.float32
-        given = scale[block], whole, *of_columns, target[block], _lines(form, k)
-        undecided.append(form.multiply(rows[block], *given))
+        given = rows[block], scale[block], whole, scaled, column_scale, dtype == np.float32
+        undecided.append(form.multiply(*given, target[block], _lines(form, a.k)))
 
-    elements = k * (1 + few)
-    over_rows(work, many, elements, compiled_block(many * elements), ALONE_ELEMENTS)
+    elements = a.k * (1 + len(columns))
+    over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
     return None if any(undecided) else out.astype(dtype, copy=False)
+
+
+def _suits(a: Factor, b: Factor, request: Request) -> bool:
+    few, many = sorted((a.rows, b.rows))
+    short = a.k <= LONGEST_SHORT_ROW and a.k * few <= LARGEST_BY_SHORT_ROWS
+    real = a.matrix.dtype.kind == "f"
+    return many >= FEWEST_ROWS and short and real and (request.of_norms or request.accuracy == "exact")
 
 
 def _doubles(x: np.ndarray) -> np.ndarray:
@@ -89,6 +93,11 @@ class _Side:
         done, first_octaves, largest = zip(*found, strict=True)
         self.measured = all(done)
         self.first_octaves, self.largest = np.max(first_octaves, axis=0), np.max(largest, axis=0)
+
+
+def _counted_bits(form: Any, sides: tuple[_Side, _Side], limits: np.ndarray) -> int:
+    first_octaves, largest = zip(*((x.first_octaves, x.largest) for x in sides), strict=True)
+    return form.counted_bits(np.array(first_octaves), np.array(largest), limits, np.empty((2, OCTAVES)))
 
 
 def _lines(form: Any, k: int) -> np.ndarray:

@@ -341,7 +341,7 @@ def by_short_rows(draw: Draw) -> None:
     m, n = (m, n) if draw.chance(0.7) else (n, m)
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     given = operands(draw, dtype, m, k, n)
-    options = draw.pick("options", {}, {}, {"accuracy": "normwise"})
+    options = draw.pick("options", {}, {}, {"accuracy": "normwise"}, {"accuracy": "exact"})
     with patch.object(short_rows, "FEWEST_ROWS", 1):
         got = GEMMS[dtype](**given, **options)
     with numpy_forms():
