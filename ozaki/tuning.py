@@ -71,6 +71,10 @@ FEWEST_ROWS, LONGEST_SHORT_ROW, LARGEST_BY_SHORT_ROWS = 256, 16, 256
 """Rows from which, and numbers of a row and of the other factor up to which, a CPU computes products row by
 row: in a third of the time for 4096 rows of 8 numbers, in a tenth for 10⁶ of 3 (AVX-512, two cores)."""
 
+LEAST_BY_COLUMNS = {1: 1 << 13, 2: 1 << 15, 3: 1 << 18, 4: 1 << 18}
+"""Numbers of a matrix from which a CPU computes its products with so many columns likewise: with one in a
+fifth of the time at order 4000, and half at 1000, with four in half (AVX-512, two cores)."""
+
 LARGEST_IN_ONE_CALL = 1 << 22
 """Numbers of a matrix up to which all steps in one call are faster than one after the other: a tenth at 512 ×
 512, a twentieth at 1024 × 1024, nothing at 2048 × 2048 (AVX-512 VNNI, two cores)."""

@@ -1,4 +1,4 @@
-"""Products on a CPU whose steps are all taken at once by compiled code: by short rows, in digits or in bytes.
+"""Products on a CPU whose steps are all taken at once by compiled code: row by row, in digits or in bytes.
 
 They have the bits of all others. What such code leaves undecided goes through the steps one after the other.
 """
@@ -12,6 +12,7 @@ import numpy as np
 from multiword.engines.host import Host
 from multiword.runtime.parallel import over_rows
 from multiword.tuning import COMPILED_ELEMENTS
+from ozaki.execution.few_columns import product_of_few_columns
 from ozaki.execution.in_bytes import kind_in_bytes, product_in_bytes, products_in_bytes
 from ozaki.execution.in_digits import Digits, seconds_in_digits
 from ozaki.execution.short_rows import product_of_short_rows
@@ -25,8 +26,10 @@ def product_at_once(a: Factor, b: Factor, request: Request) -> np.ndarray | None
     if not _by_default(request):
         return None
     prepared = a.prepared or b.prepared
-    if not prepared and (short := product_of_short_rows(a, b, request)) is not None:
-        return short
+    if not prepared:
+        for product_by_rows in (product_of_short_rows, product_of_few_columns):
+            if (out := product_by_rows(a, b, request)) is not None:
+                return out
     sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
     kind = None if prepared else kind_in_bytes(sizes, dtype, request)
     in_digits = seconds_in_digits(sizes, dtype, request)

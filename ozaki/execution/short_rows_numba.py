@@ -1,8 +1,7 @@
 """Products of many short rows, compiled: rows side by side in vectors, integers as float64.
 
 Integers of norm scales are float64 numbers: at most 53 bits, and a power of two. Their products with columns
-are added up by `two_sum` and `fma` in a high and a low float64, as in `ozaki.sums.exact.enclosure_numba`;
-what the low one loses bounds what is missing, and a result is decided where both bounds round to one number.
+are added up in two floats (`in_floats_numba`).
 
 Counts of short rows are their numbers' depths in order: at least j of them are counted from the j-th on.
 """
@@ -13,30 +12,21 @@ from numba import boolean, float64, int16, int32, int64, types, void
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.counting_numba import missing_bits, weighted_overlap
+from ozaki.execution.in_floats import FURTHEST, SMALLEST
+from ozaki.execution.in_floats_numba import ONE, add_product, power, rounded
 from ozaki.scaling.statistics import BITS, LEVELS
-from ozaki.sums.exact.enclosure_numba import two_sum
-from ozaki.sums.exact.extraction_numba import fma
 
 ROWS = 64
 """Rows that are looked at together."""
 
-FURTHEST = 400
-"""Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
-
 SPARE = 6
 """Lines of ROWS numbers beside those of the rows' numbers."""
 
-ONE, MAGNITUDE = 1023, (1 << 63) - 1
-"""The exponent field of 1.0, and the bits of a float64 but its sign."""
+MAGNITUDE = (1 << 63) - 1
+"""The bits of a float64 but its sign."""
 
 NEVER = 1 << 10
 """A depth below all that are counted."""
-
-SMALLEST, LEAST, LEAST_SINGLE = 2.0**-300, 2.0**-1000, 2.0**-126
-"""Scaled numbers whose products are exact, and results that are no subnormal numbers, are at least these."""
-
-BELOW_SINGLE = (1 << 29) - 1
-"""The bits of a float64 that a float32 has not."""
 
 LEVEL_AT = np.array([min((x for x in LEVELS if x >= q), default=NEVER) for q in range(LEVELS[-1] + 2)])
 """From which level on a number is counted that lies so many octaves below the row's largest."""
@@ -71,7 +61,7 @@ def take_factors(lines, k, factor, lift):
         e, zero = (lift[r] >> 52) - (ONE - 1), lift[r] == 0
         outside += 0 if zero or ((e >= -FURTHEST) & (e <= FURTHEST)) else 1
         lift[r] = BITS - e
-        factor[r] = np.int64(0 if zero else (lift[r] + ONE) << 52).view(np.float64)
+        factor[r] = 0.0 if zero else power(lift[r])
     return outside
 
 
@@ -117,12 +107,12 @@ def measure(x, limits, scale, first_octaves, largest, lines, depths):
         sort(depths)
         for r in range(ROWS):
             high = (np.float64(square[r]).view(np.int64) >> 52) - ONE
-            over = square[r] > significand * np.int64((high + ONE) << 52).view(np.float64)
+            over = square[r] > significand * power(high)
             grown = ((limit - high - over) >> 1) + BITS
             zero = factor[r] == 0.0
             shift[r] = NEVER if zero else grown - 1 - limit // 2
             scales[r] = 0 if zero else grown - BITS + lift[r]
-            bound = total[r] * np.int64((grown - BITS + ONE) << 52).view(np.float64)
+            bound = total[r] * power(grown - BITS)
             total[r] = 0.0 if zero else bound
         for r in range(min(np.int64(ROWS), x.shape[0] - first)):
             scale[first + r] = scales[r]
@@ -157,13 +147,9 @@ def counted_bits(first_octaves, largest, limits, reached):
 
 @jit(void(float64[::1], float64, *[float64[::1]] * 3), inner=True)
 def add_products(row, column, high, low, lost):
-    """Add row·column to high + low, and the magnitudes that these lose to `lost`."""
+    """Add row·column to the sums of all rows."""
     for r in range(ROWS):
-        p = row[r] * column
-        high[r], rest = two_sum(high[r], p)
-        low[r], first = two_sum(low[r], rest)
-        low[r], second = two_sum(low[r], fma(row[r], column, -p))
-        lost[r] += abs(first) + abs(second)
+        high[r], low[r], lost[r] = add_product(row[r], column, high[r], low[r], lost[r])
 
 
 @jit(
@@ -186,7 +172,7 @@ def multiply(x, scale, whole, columns, column_scale, single, out, lines):
         load(x, first, lines)
         of_rows = scale[first : first + rows]
         for r in range(rows):
-            up[r] = np.int64((of_rows[r] + ONE) << 52).view(np.float64)
+            up[r] = power(np.int64(of_rows[r]))
         for h in range(k):
             line = lines[h]
             for r in range(rows):
@@ -200,17 +186,7 @@ def multiply(x, scale, whole, columns, column_scale, single, out, lines):
                 add_products(lines[h], columns[j, h], high, low, lost)
             to = out[first : first + rows]
             for r in range(rows):
-                # Twice what was lost, and more than the rounding of low ± margin, or nothing.
-                margin = 2 * lost[r] + 2.0**-51 * abs(low[r]) if lost[r] > 0 else 0.0
-                value = high[r] + (low[r] - margin)
-                undecided += value != high[r] + (low[r] + margin)
                 back = of_rows[r] + column_scale[j]
-                half = back >> 1
-                result = value * np.int64((ONE - half) << 52).view(np.float64)
-                result *= np.int64((ONE - (back - half)) << 52).view(np.float64)
-                undecided += (value != 0) & (abs(result) < (LEAST_SINGLE if single else LEAST))
-                if single:  # a tie between two of them, or near one
-                    tie = (np.float64(value).view(np.int64) & BELOW_SINGLE) == (BELOW_SINGLE >> 1) + 1
-                    undecided += tie & ((margin != 0) | (value - high[r] != low[r]))
-                to[r, j] = result
+                to[r, j], certain = rounded(high[r], low[r], lost[r], back, single)
+                undecided += not certain
     return undecided

@@ -8,7 +8,7 @@ import numpy as np
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import numpy_forms
-from ozaki.execution import short_rows
+from ozaki.execution import few_columns, short_rows
 from tests.cases import FACES
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
@@ -333,25 +333,28 @@ def without_nonfinite(draw: Draw) -> None:
     check_same("Inf disturbs other rows", np.delete(np.delete(got, row, 0), column, 1), reference)
 
 
-def by_short_rows(draw: Draw) -> None:
-    """Many short rows on a CPU, and fewer than it would be chosen for: the bits of NumPy's forms."""
+def row_by_row(draw: Draw) -> None:
+    """Short rows, and few columns, on a CPU, fewer than they would be chosen for: the bits of NumPy's forms."""
     dtype = draw.pick("dtype", *(x for x in GEMMS if x.kind == "f"))
-    m, k = int(draw.rng.integers(1, 150)), int(draw.rng.integers(1, 17))
-    n = int(draw.rng.integers(1, 256 // k + 1 if draw.chance(0.1) else min(256 // k, 6) + 1))
+    m, short = int(draw.rng.integers(1, 150)), draw.chance(0.6)
+    k = int(draw.rng.integers(1, 17) if short else draw.rng.integers(17, 200))
+    most = min(256 // k, 256 if draw.chance(0.1) else 6) if short else 4
+    n = int(draw.rng.integers(1, most + 1))
     m, n = (m, n) if draw.chance(0.7) else (n, m)
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     given = operands(draw, dtype, m, k, n)
     options = draw.pick("options", {}, {}, {"accuracy": "normwise"}, {"accuracy": "exact"})
-    with patch.object(short_rows, "FEWEST_ROWS", 1):
+    every = dict.fromkeys(range(5), 1)
+    with patch.object(short_rows, "FEWEST_ROWS", 1), patch.object(few_columns, "LEAST_BY_COLUMNS", every):
         got = GEMMS[dtype](**given, **options)
     with numpy_forms():
         expected = GEMMS[dtype](**given, **options)
-    check_same("short rows", got, expected)
+    check_same("row by row", got, expected)
 
 
 CHECKS = {
     "gemm, bits": fixed_bits,
-    "gemm, short rows": by_short_rows,
+    "gemm, row by row": row_by_row,
     "gemm, exact": exact,
     "gemm, alpha beta c out": alpha_beta_c,
     "gemm, certified": certified,

@@ -1,0 +1,91 @@
+"""Products of long rows with few columns on a CPU, or of few rows with long columns, row by row.
+
+They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, with
+numbers of extreme size, or that are not decided in two floats, are left to the steps of all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.compiled import compiled
+from multiword.runtime.memory import padded
+from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
+from multiword.tuning import ALONE_ELEMENTS
+from ozaki.execution.eager import bits_of_level_factors, scaled_by_counting
+from ozaki.execution.in_floats import FURTHEST
+from ozaki.product import steps
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.product.steps import ScaledProduct
+from ozaki.scaling.statistics import ZERO
+from ozaki.tuning import LEAST_BY_COLUMNS, LONGEST_SHORT_ROW
+
+FORM = "ozaki.execution.few_columns_numba"
+
+LANES = 32
+"""Sums that a row is added up into, before these are added to one another."""
+
+
+def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
+    """Return the product of two factors; None if it is left to others."""
+    form: Any = compiled(FORM) if _suits(a, b, request) else None
+    if form is None or not (_is_moderate(a) and _is_moderate(b)):
+        return None
+    scaled = _scaled(a, b, request)
+    if scaled is None:
+        return None
+    turned, dtype = a.rows < b.rows, a.matrix.dtype
+    (long, columns), (scale, column_scale) = (
+        (y[::-1] if turned else y) for y in ((a.parts[0], b.parts[0]), scaled.scales)
+    )
+    length = padded(a.k, LANES)
+    integers = np.zeros((len(columns), length))
+    np.rint(np.ldexp(columns, column_scale[:, None]), out=integers[:, : a.k])
+    bound = bound_of_lost(length, scaled.scheme.specification.bits)
+    out, undecided = np.empty((a.rows, b.rows)), list[int]()
+    target = out.T if turned else out
+
+    def work(block: slice) -> None:
+        given = as_rows([long], block), scale[block], integers, column_scale, bound, dtype == np.float32
+        memory = scratch((length,)), np.empty((3, LANES))
+        undecided.append(form.multiply(*given, target[block], *memory))
+
+    elements = a.k * (1 + len(columns))
+    over_rows(work, len(long), elements, compiled_block(len(long) * elements), ALONE_ELEMENTS)
+    return None if any(undecided) else out.astype(dtype, copy=False)
+
+
+def _suits(a: Factor, b: Factor, request: Request) -> bool:
+    few, many = sorted((a.rows, b.rows))
+    suits = few in LEAST_BY_COLUMNS and many * a.k >= LEAST_BY_COLUMNS[few] and a.k > LONGEST_SHORT_ROW
+    return suits and a.matrix.dtype.kind == "f" and request.of_norms
+
+
+def _scaled(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
+    """Return the integers; None if they take the steps of all others."""
+    if not request.certified:
+        return steps.norm_scaled(a, b, request)
+    scaled = scaled_by_counting(a, b, request)
+    if scaled is None and (bits := bits_of_level_factors(a, b, request)) >= 0:
+        scaled = steps.norm_scaled(a, b, request, bits)
+    return scaled
+
+
+def _is_moderate(x: Factor) -> bool:
+    """Return whether no row is of extreme size, or has an Inf or NaN."""
+    exponent = x.statistics.exponent
+    return bool(((abs(exponent) <= FURTHEST) | (exponent == ZERO)).all())
+
+
+def bound_of_lost(length: int, log2_product: float) -> float:
+    """Return a bound of what the low floats of `add_quickly` lose, from log2 of a bound of Σ|a'b'|.
+
+    Let h = length/LANES, P the bound, and u = 2**-53. The highs are below 1.01·P, so what they lose in h
+    steps of every lane, and in 5 that fold the lanes, and the errors of the products are together at most
+    V = 1.02·(h + 6)·u·P. A lane adds its share of V to its low float by 2h roundings, and folding the lanes
+    takes 10 more, each of which loses at most 1.01·u times the sum: 2.1·(h + 6)²·u²·P in all.
+    """
+    return 4.0 * (length / LANES + 6) ** 2 * 2.0 ** (log2_product - 106)

@@ -1,0 +1,52 @@
+"""Sums of products in two floats, and what they round to: what products row by row have in common.
+
+A sum is high + low, both added up by `two_sum` and `fma`, as in `ozaki.sums.exact.enclosure_numba`. What the
+low one loses is added up, too, or bounded beforehand; a sum is decided where both ends round to one number.
+"""
+
+import numpy as np
+
+from multiword.runtime.jit import inlined
+from ozaki.execution.in_floats import LEAST, LEAST_SINGLE
+from ozaki.sums.exact.enclosure_numba import two_sum
+from ozaki.sums.exact.extraction_numba import fma
+
+ONE = 1023
+"""The exponent field of 1.0."""
+
+BELOW_SINGLE = (1 << 29) - 1
+"""The bits of a float64 that a float32 has not."""
+
+
+@inlined
+def power(exponent):
+    """Return 2**exponent, a normal number."""
+    return np.int64((exponent + ONE) << 52).view(np.float64)
+
+
+@inlined
+def add_product(x, y, high, low, lost):
+    """Add x·y to high + low, and the magnitudes of what these lose to `lost`."""
+    p = x * y
+    high, rest = two_sum(high, p)
+    low, first = two_sum(low, rest)
+    low, second = two_sum(low, fma(x, y, -p))
+    return high, low, lost + (abs(first) + abs(second))
+
+
+@inlined
+def rounded(high, low, lost, back, single):
+    """Return RN(x)·2**-back for x within `lost` of high + low, and whether that is certain; 2·lost is exact.
+
+    single : whether the result will be rounded to float32.
+    """
+    # Twice what was lost, and more than the rounding of low ± margin, or nothing.
+    margin = 2 * lost + 2.0**-51 * abs(low) if lost > 0 else 0.0
+    value, half = high + (low - margin), back >> 1
+    result = value * power(-half) * power(half - back)
+    certain = value == high + (low + margin)
+    certain &= (value == 0) | (abs(result) >= (LEAST_SINGLE if single else LEAST))
+    if single:  # a tie between two of them, or near one
+        tie = (np.float64(value).view(np.int64) & BELOW_SINGLE) == (BELOW_SINGLE >> 1) + 1
+        certain &= (not tie) | ((margin == 0) & (value - high == low))
+    return result, certain
