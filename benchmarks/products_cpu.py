@@ -1,9 +1,9 @@
 """`python -m benchmarks.products_cpu`: products of every size on a CPU, with compiled code and without.
 
-Rows are square products of normal numbers, stacks of 1000 of them, and products of many short rows. NumPy,
-python-flint where that is installed and does not take seconds, and ours take turns in one process; times are
-the least of many, so that other work on the machine shows least; all is compiled before. The first calls are
-those of processes of their own, one that compiles and one that finds the code on disk.
+Rows are square products of normal numbers, stacks of 1000 of them, and products with a short or thin factor.
+NumPy, python-flint where that is installed and does not take seconds, and ours take turns in one process; times
+are the least of many, so that other work on the machine shows least; all is compiled before. The first calls
+are those of processes of their own, one that compiles and one that finds the code on disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from multiword.runtime.parallel import thread_count
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 STACKS = (2, 4, 8, 16, 32, 64)
 STACK = 1000
-SHORT = ((1_000_000, 3, 3), (100_000, 8, 8), (100_000, 16, 16))
+ROW_BY_ROW = (
+    *((1_000_000, 3, 3), (100_000, 8, 8), (100_000, 16, 16)),
+    *((1000, 1000, 1), (4000, 4000, 1), (4000, 4000, 4), (1, 4000, 4000), (1, 1_000_000, 1)),
+)
 
 BURST = 1e-3
 """Seconds of calls of one kind in a row: what it needs is in the caches then."""
@@ -127,7 +130,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = []
     square = [(1, n) for n in arguments.sizes] + [(STACK, n) for n in arguments.stacks]
-    for stack, sizes in [*((stack, (n, n, n)) for stack, n in square), *((1, sizes) for sizes in SHORT)]:
+    for stack, sizes in [*((stack, (n, n, n)) for stack, n in square), *((1, sizes) for sizes in ROW_BY_ROW)]:
         rows.append(row := measure(stack, sizes, arguments.seconds))
         print(row, flush=True)
     try:

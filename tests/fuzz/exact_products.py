@@ -334,7 +334,7 @@ def without_nonfinite(draw: Draw) -> None:
 
 
 def row_by_row(draw: Draw) -> None:
-    """Short rows, and few columns, on a CPU, fewer than they would be chosen for: the bits of NumPy's forms."""
+    """Short rows, and few columns, on a CPU, also fewer than would be taken so: the bits of NumPy's forms."""
     dtype = draw.pick("dtype", *(x for x in GEMMS if x.kind == "f"))
     m, short = int(draw.rng.integers(1, 150)), draw.chance(0.6)
     k = int(draw.rng.integers(1, 17) if short else draw.rng.integers(17, 200))
