@@ -1,9 +1,9 @@
 """`python -m benchmarks.products_cpu`: products of every size on a CPU, with compiled code and without.
 
 Rows are square products of normal numbers, stacks of 1000 of them, and products with a short or thin factor.
-NumPy, python-flint where that is installed and does not take seconds, and ours take turns in one process; times
-are the least of many, so that other work on the machine shows least; all is compiled before. The first calls
-are those of processes of their own, one that compiles and one that finds the code on disk.
+NumPy, python-flint where that is installed and does not take seconds, and ours take turns in one process;
+times are the least of many, so that other work on the machine shows least; all is compiled before. The first
+calls are those of processes of their own, one that compiles and one that finds the code on disk.
 """
 
 from __future__ import annotations

@@ -67,6 +67,9 @@ DIGITS = 20e-6, 0.7e-9, 4e-9
 """Seconds of a product in digits, of one core: for the call, a real multiplication and a result. Bytes take
 less from about 30 × 30 on (AVX-512 VNNI)."""
 
+LEAST_ROW_BY_ROW = 1 << 8
+"""Numbers of the larger factor from which products row by row are thought of at all."""
+
 FEWEST_ROWS, LONGEST_SHORT_ROW, LARGEST_BY_SHORT_ROWS = 256, 16, 256
 """Rows from which, and numbers of a row and of the other factor up to which, a CPU computes products row by
 row: in a third of the time for 4096 rows of 8 numbers, in a tenth for 10⁶ of 3 (AVX-512, two cores)."""

@@ -31,6 +31,7 @@ def taken(monkeypatch):
         return result
 
     monkeypatch.setattr(at_once, "product_of_few_columns", noted)
+    monkeypatch.setattr(at_once, "LEAST_ROW_BY_ROW", 1)
     monkeypatch.setattr(few_columns, "LEAST_BY_COLUMNS", dict.fromkeys(range(1, 5), 1))
     return taken
 

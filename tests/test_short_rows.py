@@ -42,6 +42,7 @@ def taken(monkeypatch):
 @pytest.fixture
 def every_size(monkeypatch):
     monkeypatch.setattr(short_rows, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(at_once, "LEAST_ROW_BY_ROW", 1)
 
 
 def request_for(x, accuracy="fp64"):

@@ -18,7 +18,7 @@ from ozaki.execution.in_digits import Digits, seconds_in_digits
 from ozaki.execution.short_rows import product_of_short_rows
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
-from ozaki.tuning import OVERHEAD_ELEMENTS
+from ozaki.tuning import LEAST_ROW_BY_ROW, LONGEST_SHORT_ROW, OVERHEAD_ELEMENTS
 
 
 def product_at_once(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
@@ -26,10 +26,10 @@ def product_at_once(a: Factor, b: Factor, request: Request) -> np.ndarray | None
     if not _by_default(request):
         return None
     prepared = a.prepared or b.prepared
-    if not prepared:
-        for product_by_rows in (product_of_short_rows, product_of_few_columns):
-            if (out := product_by_rows(a, b, request)) is not None:
-                return out
+    if not prepared and max(a.matrix.size, b.matrix.size) >= LEAST_ROW_BY_ROW:
+        row_by_row = product_of_short_rows if a.k <= LONGEST_SHORT_ROW else product_of_few_columns
+        if (out := row_by_row(a, b, request)) is not None:
+            return out
     sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
     kind = None if prepared else kind_in_bytes(sizes, dtype, request)
     in_digits = seconds_in_digits(sizes, dtype, request)

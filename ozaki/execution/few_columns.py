@@ -21,7 +21,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.request import Request
 from ozaki.product.steps import ScaledProduct
 from ozaki.scaling.statistics import ZERO
-from ozaki.tuning import LEAST_BY_COLUMNS, LONGEST_SHORT_ROW
+from ozaki.tuning import LEAST_BY_COLUMNS
 
 FORM = "ozaki.execution.few_columns_numba"
 
@@ -30,7 +30,7 @@ LANES = 32
 
 
 def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
-    """Return the product of two factors; None if it is left to others."""
+    """Return the product of two factors with long rows; None if it is left to others."""
     form: Any = compiled(FORM) if _suits(a, b, request) else None
     if form is None or not (_is_moderate(a) and _is_moderate(b)):
         return None
@@ -59,9 +59,10 @@ def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray
 
 
 def _suits(a: Factor, b: Factor, request: Request) -> bool:
-    few, many = sorted((a.rows, b.rows))
-    suits = few in LEAST_BY_COLUMNS and many * a.k >= LEAST_BY_COLUMNS[few] and a.k > LONGEST_SHORT_ROW
-    return suits and a.matrix.dtype.kind == "f" and request.of_norms
+    least = LEAST_BY_COLUMNS.get(min(a.rows, b.rows))
+    if least is None or max(a.rows, b.rows) * a.k < least:
+        return False
+    return a.matrix.dtype.kind == "f" and request.of_norms
 
 
 def _scaled(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:

@@ -20,13 +20,13 @@ from ozaki.execution.eager import bits_of_level_factors
 from ozaki.execution.in_floats import SMALLEST
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
-from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS, LONGEST_SHORT_ROW
+from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
 
 FORM = "ozaki.execution.short_rows_numba"
 
 
 def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
-    """Return the product of two factors; None if it is left to others."""
+    """Return the product of two factors, k up to `LONGEST_SHORT_ROW`; None if it is left to others."""
     form: Any = compiled(FORM) if _suits(a, b, request) else None
     if form is None:
         return None
@@ -60,10 +60,9 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
 
 
 def _suits(a: Factor, b: Factor, request: Request) -> bool:
-    few, many = sorted((a.rows, b.rows))
-    short = a.k <= LONGEST_SHORT_ROW and a.k * few <= LARGEST_BY_SHORT_ROWS
-    real = a.matrix.dtype.kind == "f"
-    return many >= FEWEST_ROWS and short and real and (request.of_norms or request.accuracy == "exact")
+    if max(a.rows, b.rows) < FEWEST_ROWS or a.k * min(a.rows, b.rows) > LARGEST_BY_SHORT_ROWS:
+        return False
+    return a.matrix.dtype.kind == "f" and (request.of_norms or request.accuracy == "exact")
 
 
 def _doubles(x: np.ndarray) -> np.ndarray:

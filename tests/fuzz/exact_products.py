@@ -1,5 +1,6 @@
 """The products of `ozaki` against their definition in Python's integers."""
 
+from contextlib import ExitStack
 from fractions import Fraction
 from unittest.mock import patch
 
@@ -8,7 +9,7 @@ import numpy as np
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import numpy_forms
-from ozaki.execution import few_columns, short_rows
+from ozaki.execution import at_once, few_columns, short_rows
 from tests.cases import FACES
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
@@ -344,8 +345,13 @@ def row_by_row(draw: Draw) -> None:
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     given = operands(draw, dtype, m, k, n)
     options = draw.pick("options", {}, {}, {"accuracy": "normwise"}, {"accuracy": "exact"})
-    every = dict.fromkeys(range(5), 1)
-    with patch.object(short_rows, "FEWEST_ROWS", 1), patch.object(few_columns, "LEAST_BY_COLUMNS", every):
+    limits = (
+        *((at_once, "LEAST_ROW_BY_ROW", 1), (short_rows, "FEWEST_ROWS", 1)),
+        (few_columns, "LEAST_BY_COLUMNS", dict.fromkeys(range(5), 1)),
+    )
+    with ExitStack() as stack:
+        for limit in limits:
+            stack.enter_context(patch.object(*limit))
         got = GEMMS[dtype](**given, **options)
     with numpy_forms():
         expected = GEMMS[dtype](**given, **options)
