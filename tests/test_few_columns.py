@@ -36,7 +36,7 @@ def taken(monkeypatch):
     return taken
 
 
-@pytest.mark.parametrize("accuracy", [None, "normwise"])
+@pytest.mark.parametrize("accuracy", [None, "normwise", "exact"])
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -6,7 +6,7 @@ numbers of extreme size, or that are not decided in two floats, are left to the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
+from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.eager import bits_of_level_factors, scaled_by_counting
-from ozaki.execution.in_floats import FURTHEST
+from ozaki.execution.in_floats import FURTHEST, scaled_columns
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
-from ozaki.product.steps import ScaledProduct
+from ozaki.product.steps import Scales
 from ozaki.scaling.statistics import ZERO
 from ozaki.tuning import LEAST_BY_COLUMNS
 
@@ -41,17 +42,17 @@ def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray
     (long, columns), (scale, column_scale) = (
         (y[::-1] if turned else y) for y in ((a.parts[0], b.parts[0]), scaled.scales)
     )
-    length = padded(a.k, LANES)
-    integers = np.zeros((len(columns), length))
-    np.rint(np.ldexp(columns, column_scale[:, None]), out=integers[:, : a.k])
-    bound = bound_of_lost(length, scaled.scheme.specification.bits)
+    numbers = scaled_columns(columns, column_scale, scaled.whole, padded(a.k, LANES))
+    if numbers is None:
+        return None
+    bound = bound_of_lost(numbers.shape[1], scaled.log2_product)
     out, undecided = np.empty((a.rows, b.rows)), list[int]()
     target = out.T if turned else out
 
     def work(block: slice) -> None:
-        given = as_rows([long], block), scale[block], integers, column_scale, bound, dtype == np.float32
-        memory = scratch((length,)), np.empty((3, LANES))
-        undecided.append(form.multiply(*given, target[block], *memory))
+        given = scale[block], scaled.whole, numbers, column_scale, bound, dtype == np.float32
+        memory = scratch((numbers.shape[1],)), np.empty((3, LANES))
+        undecided.append(form.multiply(as_rows([long], block), *given, target[block], *memory))
 
     elements = a.k * (1 + len(columns))
     over_rows(work, len(long), elements, compiled_block(len(long) * elements), ALONE_ELEMENTS)
@@ -62,17 +63,30 @@ def _suits(a: Factor, b: Factor, request: Request) -> bool:
     least = LEAST_BY_COLUMNS.get(min(a.rows, b.rows))
     if least is None or max(a.rows, b.rows) * a.k < least:
         return False
-    return a.matrix.dtype.kind == "f" and request.of_norms
+    return a.matrix.dtype.kind == "f" and (request.of_norms or request.accuracy == "exact")
 
 
-def _scaled(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
-    """Return the integers; None if they take the steps of all others."""
-    if not request.certified:
-        return steps.norm_scaled(a, b, request)
-    scaled = scaled_by_counting(a, b, request)
-    if scaled is None and (bits := bits_of_level_factors(a, b, request)) >= 0:
-        scaled = steps.norm_scaled(a, b, request, bits)
-    return scaled
+class _Scaled(NamedTuple):
+    """Scales, whether scaled numbers are rounded to integers, and log2 of a bound of Σ|a'b'|."""
+
+    scales: Scales
+    whole: bool
+    log2_product: float
+
+
+def _scaled(a: Factor, b: Factor, request: Request) -> _Scaled | None:
+    """Return the scales of both factors; None if they take the steps of all others."""
+    bits = EVERYTHING if request.accuracy == "exact" else 0
+    if request.certified:
+        if (scaled := scaled_by_counting(a, b, request)) is not None:
+            return _Scaled(scaled.scales, True, scaled.scheme.specification.bits)
+        bits = bits_of_level_factors(a, b, request, EVERYTHING)
+        if bits < 0 or WIDENED_IN_ALL < bits < EVERYTHING:
+            return None
+    whole = bits <= WIDENED_IN_ALL
+    bits = bits if whole else 0
+    _, log2_product = steps.norm_widths(steps.row_limit(a, request), a.length, bits)
+    return _Scaled(steps.both_norm_scales(a, b, request, bits), whole, log2_product)
 
 
 def _is_moderate(x: Factor) -> bool:

@@ -8,6 +8,7 @@ from numba import boolean, float64, int32, int64, types, void
 
 from multiword.runtime.jit import jit
 from ozaki.execution.few_columns import LANES
+from ozaki.execution.in_floats import SMALLEST
 from ozaki.execution.in_floats_numba import add_product, power, rounded
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import fma
@@ -53,14 +54,14 @@ def add_carefully(row, column, high, low, lost):
 
 @jit(
     int64(
-        *(ROWS, int32[::1], float64[:, ::1], int32[::1], float64, boolean),
+        *(ROWS, int32[::1], boolean, float64[:, ::1], int32[::1], float64, boolean),
         *(float64[:, :], LINE, float64[:, ::1]),
     )
 )
-def multiply(x, scale, columns, column_scale, bound, single, out, line, sums):
-    """Write the products of the integers of rows with (n, k') ones of columns; return how many are undecided.
+def multiply(x, scale, whole, columns, column_scale, bound, single, out, line, sums):
+    """Write the products of scaled rows with (n, k') scaled columns; return how many are undecided.
 
-    bound : of what is lost. single : whether results will be rounded to float32.
+    whole, single : as in `ozaki.execution.short_rows_numba.multiply`. bound : of what is lost.
     line : (k',), and sums : (3, LANES), scratch memory, with k' the length of a row filled up to whole lanes.
     """
     k, undecided = x.shape[1], 0
@@ -70,7 +71,9 @@ def multiply(x, scale, columns, column_scale, bound, single, out, line, sums):
     for i in range(x.shape[0]):
         row, up = x[i], power(np.int64(scale[i]))
         for h in range(k):
-            line[h] = np.rint(row[h] * up)
+            y = row[h] * up
+            undecided += (abs(y) < SMALLEST) & (row[h] != 0) & (not whole)
+            line[h] = np.rint(y) if whole else y
         for j in range(columns.shape[0]):
             back = np.int64(scale[i]) + column_scale[j]
             add_quickly(line, columns[j], high, low)

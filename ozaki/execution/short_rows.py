@@ -17,7 +17,7 @@ from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.eager import bits_of_level_factors
-from ozaki.execution.in_floats import SMALLEST
+from ozaki.execution.in_floats import scaled_columns
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
 from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
@@ -43,10 +43,9 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
         return None
     whole = bits <= WIDENED_IN_ALL
     scale, column_scale = (side.scale + np.int32(bits if whole else 0) for side in sides)
-    scaled = np.ldexp(columns, column_scale[:, None])
-    if not whole and (np.abs(scaled[columns != 0]) < SMALLEST).any():
+    scaled = scaled_columns(columns, column_scale, whole, a.k)
+    if scaled is None:
         return None
-    scaled = np.ascontiguousarray(np.rint(scaled) if whole else scaled)
     out, undecided = np.empty((a.rows, b.rows)), list[int]()
     target = out.T if turned else out
 
