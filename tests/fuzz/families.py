@@ -31,6 +31,7 @@ FAMILIES = {
     "gemm, alpha beta c out": Family(GEMMS, INTEGERS),
     "gemm, certified": Family(f"{GEMMS} plan", BOUND),
     "gemm, same bits": Family(f"{GEMMS} prepare", BITS),
+    "gemm, row by row": Family("accurate_dgemm accurate_sgemm", BITS),
     "gemm, order of rows": Family(GEMMS, BITS),
     "gemm, order of k": Family(GEMMS, BITS),
     "gemm, Inf and NaN": Family(GEMMS, BITS),
