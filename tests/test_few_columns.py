@@ -9,8 +9,10 @@ import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from ozaki.execution import at_once, few_columns
+from ozaki.execution.eager import bits_of_level_factors
 from ozaki.execution.few_columns import FORM, LANES, bound_of_lost, product_of_few_columns
 from ozaki.product.factor import Factor
+from ozaki.product.steps import both_norm_scales, norm_widths, row_limit
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import same
 from tests.test_short_rows import REAL, exact_product, request_for
@@ -75,12 +77,69 @@ def test_cancellation_is_watched_where_the_bound_does_not_decide(taken):
     assert taken == [True, True]
 
 
+def test_what_low_floats_lose_to_terms_that_cancel(taken):
+    """2^60 + 2^7 + 2^-48 - 2^60 - 2^7 in one lane, of which the second float loses the least."""
+    a, b = np.zeros((1, 5 * LANES)), np.zeros((5 * LANES, 1))
+    a[0, 3::LANES] = [2.0**30, 1, 2.0**-24, -(2.0**30), -1]
+    b[3::LANES, 0] = [2.0**30, 2.0**7, 2.0**-24, 2.0**30, 2.0**7]
+    for accuracy in ("fp64", "exact"):
+        assert ozaki.accurate_dgemm(a, b, accuracy=accuracy) == 2.0**-48
+    assert taken == [False, False]
+
+
+def test_float32(taken):
+    """A tie of float32 numbers that the low float is above, and scales beyond float32."""
+    a, b = np.zeros((1, 5 * LANES), np.float32), np.zeros((5 * LANES, 1), np.float32)
+    a[0, 3::LANES], b[3::LANES, 0] = [2.0**30, 1, 2.0**-24, -(2.0**30), 2.0**-60], [2.0**30, 1, 1, 2.0**30, 1]
+    assert ozaki.accurate_sgemm(a, b, accuracy="exact") == np.float32(1 + 2.0**-23)
+    a, b = np.zeros((3, 20), np.float32), np.zeros((20, 1), np.float32)
+    a[:, 1], a[0, 0], b[:2, 0] = 1, 1, [2.0**100, 2.0**-100 * (1 + 2.0**-23)]
+    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    for accuracy in ("fp32", "exact"):
+        assert same(ozaki.accurate_sgemm(a, b, accuracy=accuracy), expected)
+    assert taken == [False, True, True]
+
+
+@pytest.mark.parametrize(("row", "column"), [(390, -560), (-560, 100), (100, -560)])
+def test_numbers_far_below_others_of_which_nothing_may_be_lost(taken, row, column):
+    a, b = np.zeros((2, 40)), np.zeros((40, 2))
+    a[0, :2], b[1:3, 0] = [2.0**390, 2.0**row], [2.0**column, 2.0**390]
+    a[1, :3] = b[:3, 1] = 1
+    assert same(ozaki.accurate_dgemm(a, b, accuracy="exact"), exact_product(a, b, FORMATS["fp64"]))
+    assert taken == [False]
+
+
+def test_rows_of_zeros(taken):
+    a, b = matrices("uniform", 40, 50, 1)
+    a[5] = 0
+    c = ozaki.accurate_dgemm(a, b)
+    assert c[5] == 0
+    assert np.count_nonzero(c) == 39
+    assert taken == [True]
+
+
 def test_a_tie_and_its_neighbours(taken):
     a = np.zeros((3, 70))
     a[:, [3, 40, 69]] = [[1, 2.0**-53, 2.0**-54], [1, 2.0**-53, 0], [1, 2.0**-53, -(2.0**-54)]]
     c = ozaki.accurate_dgemm(a, np.ones((70, 1)))
     assert c.ravel().tolist() == [1 + 2.0**-52, 1, 1]
     assert taken == [True]
+
+
+@pytest.mark.parametrize("kind", ["uniform", "wide2", "wide6"])
+def test_the_bound_knows_how_wide_integers_are(taken, monkeypatch, kind):
+    a, b = matrices(kind, 40, 300, 1)
+    left, right, request, found = Factor(a, 0), Factor(b, 1), request_for(a), []
+    monkeypatch.setattr(
+        few_columns, "bound_of_lost", lambda *given: found.append(given) or bound_of_lost(*given)
+    )
+    ozaki.accurate_dgemm(a, b)
+    bits = bits_of_level_factors(left, right, request)
+    assert (bits > 0) == (kind != "uniform")
+    assert found == [(320, norm_widths(row_limit(left, request), 300, bits)[1])]
+    rows, columns = both_norm_scales(left, right, request, bits)
+    largest = np.abs(np.ldexp(a, rows[:, None])) @ np.abs(np.ldexp(b, columns))
+    assert np.log2(largest.max()) < found[0][1] < np.log2(largest.max()) + 8
 
 
 @pytest.mark.parametrize("exponent", [-1060, -420, -380, 380, 420, 1000])

@@ -150,6 +150,58 @@ def test_float32_results_are_not_rounded_twice(taken, every_size):
     assert taken == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        ([2.0**30, 1, 2.0**-24, -(2.0**30), 2.0**-60], [2.0**30, 1, 1, 2.0**30, 1]),  # low is above high
+        ([1, 2.0**-24, 2.0**-45], [1, 1, 2.0**-45]),
+        # The low float loses what is above the tie, and is 0.
+        ([1, 2.0**-24, 2.0**-30, 2.0**-60, -(2.0**-60)], [1, 1, 2.0**-30, 2.0**-60, 1]),
+    ],
+)
+def test_float32_ties_and_what_lies_below_them(every_size, row, column):
+    a, b = np.array([row], np.float32), np.array([column], np.float32).T
+    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    assert expected[0, 0] == 1 + 2.0**-23
+    assert same(ozaki.accurate_sgemm(a, b, accuracy="exact"), expected)
+
+
+def test_what_the_error_of_a_product_loses_counts(every_size):
+    """A tie, but for 2^-116, which is what a product's error has to offer."""
+    x = 2.0**-28 * (1 + 2.0**-30)
+    a = np.array([[1, 2.0**-53, x, -(2.0**-56) * (1 + 2.0**-29)]])
+    b = np.array([[1, 1, x, 1]]).T
+    expected = exact_product(a, b, FORMATS["fp64"])
+    assert expected[0, 0] == 1 + 2.0**-52
+    assert same(ozaki.accurate_dgemm(a, b, accuracy="exact"), expected)
+
+
+def test_rounding_with_powers_of_any_size():
+    """RN of high + low scaled by powers of two that are no float64 numbers."""
+    from numba import njit
+
+    rounded = compiled("ozaki.execution.in_floats_numba").rounded
+
+    @njit
+    def call(high, low, back, single):
+        return rounded(high, low, 0.0, back, single)
+
+    rng = np.random.default_rng(0)
+    for back in (*range(-700, 1101, 37), 1050, 1075):
+        for single in (False, True):
+            high = float(rng.integers(2**52, 2**53)) * 2.0 ** rng.integers(-100, 70)
+            low = float(rng.integers(-(2**52), 2**52)) * 2.0 ** (np.frexp(high)[1] - 107)
+            result, certain = call(high, low, back, single)
+            exact = (Fraction(high) + Fraction(low)) / Fraction(2) ** back
+            if certain:
+                fmt = FORMATS["fp32" if single else "fp64"]
+                with np.errstate(over="ignore"):
+                    found = float(np.float32(result)) if single else result
+                assert found == nearest(exact, fmt)
+            else:
+                assert abs(exact) < 2.0 ** (-125 if single else -999)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_results_that_are_not_certain_are_left_to_others(every_size, sign):
     """A tie but for what the low float loses."""
@@ -175,6 +227,7 @@ def test_numbers_of_extreme_size(every_size, exponent, without_numba):
         ([1, 2.0**-300, 0], [0, 2.0**-300, 1], True),
         ([2.0**390, 2.0**-400, 0], [0, 2.0**-400, 2.0**390], False),  # products underflow once scaled
         ([2.0**100, 2.0**-200, 0], [0, 2.0**-560, 2.0**390], False),
+        ([2.0**390, 2.0**-560, 0], [0, 2.0**-200, 2.0**100], False),
         ([1, 2.0**-500, 0], [0, 2.0**-540, 1], False),  # the result is subnormal
     ],
 )

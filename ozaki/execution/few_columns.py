@@ -16,7 +16,7 @@ from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scrat
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.eager import bits_of_level_factors, scaled_by_counting
-from ozaki.execution.in_floats import FURTHEST, scaled_columns
+from ozaki.execution.in_floats import FURTHEST, scaled_columns, written_to
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
@@ -46,17 +46,18 @@ def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray
     if numbers is None:
         return None
     bound = bound_of_lost(numbers.shape[1], scaled.log2_product)
-    out, undecided = np.empty((a.rows, b.rows)), list[int]()
+    out, undecided = np.empty((a.rows, b.rows), dtype), list[int]()
     target = out.T if turned else out
 
     def work(block: slice) -> None:
-        given = scale[block], scaled.whole, numbers, column_scale, bound, dtype == np.float32
+        given = as_rows([long], block), scale[block], scaled.whole, numbers, column_scale, bound
         memory = scratch((numbers.shape[1],)), np.empty((3, LANES))
-        undecided.append(form.multiply(as_rows([long], block), *given, target[block], *memory))
+        single = dtype == np.float32
+        undecided.append(written_to(target[block], lambda y: form.multiply(*given, single, y, *memory)))
 
     elements = a.k * (1 + len(columns))
     over_rows(work, len(long), elements, compiled_block(len(long) * elements), ALONE_ELEMENTS)
-    return None if any(undecided) else out.astype(dtype, copy=False)
+    return None if any(undecided) else out
 
 
 def _suits(a: Factor, b: Factor, request: Request) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+
+from multiword.runtime.parallel import scratch
 
 FURTHEST = 400
 """Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
@@ -14,6 +18,21 @@ LEAST, LEAST_SINGLE = 2.0**-1000, 2.0**-126
 """Results are at least these: no subnormal numbers of float64 or float32, which would be rounded twice."""
 
 
+def as_doubles(x: np.ndarray) -> np.ndarray:
+    """Return a block of rows as compiled code reads it, wherever it lies."""
+    return np.require(x, np.float64, "A")
+
+
+def written_to(out: np.ndarray, multiply: Callable[[np.ndarray], int]) -> int:
+    """Return multiply(y), with what it writes to the float64 array y in `out`, which may be of float32."""
+    if out.dtype == np.float64:
+        return multiply(out)
+    y = scratch(out.shape)
+    undecided = multiply(y)
+    out[...] = y
+    return undecided
+
+
 def scaled_columns(columns: np.ndarray, scale: np.ndarray, whole: bool, length: int) -> np.ndarray | None:
     """Return (n, k) columns in their scales, rounded to integers if `whole`, with zeros up to a length.
 
@@ -21,7 +40,7 @@ def scaled_columns(columns: np.ndarray, scale: np.ndarray, whole: bool, length: 
     """
     scaled = np.zeros((len(columns), length))
     inner = scaled[:, : columns.shape[1]]
-    np.ldexp(columns, scale[:, None], out=inner)
+    np.ldexp(columns, scale[:, None], out=inner, dtype=np.float64)
     if whole:
         np.rint(inner, out=inner)
     elif (np.abs(inner[columns != 0]) < SMALLEST).any():

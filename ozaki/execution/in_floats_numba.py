@@ -48,5 +48,5 @@ def rounded(high, low, lost, back, single):
     certain &= (value == 0) | (abs(result) >= (LEAST_SINGLE if single else LEAST))
     if single:  # a tie between two of them, or near one
         tie = (np.float64(value).view(np.int64) & BELOW_SINGLE) == (BELOW_SINGLE >> 1) + 1
-        certain &= (not tie) | ((margin == 0) & (value - high == low))
+        certain &= (not tie) | ((margin == 0) & (two_sum(high, low)[1] == 0))
     return result, certain

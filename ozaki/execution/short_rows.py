@@ -17,7 +17,7 @@ from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.eager import bits_of_level_factors
-from ozaki.execution.in_floats import scaled_columns
+from ozaki.execution.in_floats import as_doubles, scaled_columns, written_to
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
 from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
@@ -31,7 +31,7 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     if form is None:
         return None
     dtype, turned = a.matrix.dtype, a.rows < b.rows
-    rows, columns = (_doubles(x) for x in ((b.matrix.T, a.matrix) if turned else (a.matrix, b.matrix.T)))
+    rows, columns = (b.matrix.T, a.matrix) if turned else (a.matrix, b.matrix.T)
     limits = counting_limits(request.norm_format(TARGETS[dtype]).name, a.k, request.certified)
     sides = _Side(form, rows, limits), _Side(form, columns, limits)
     if not (sides[0].measured and sides[1].measured):
@@ -46,27 +46,23 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     scaled = scaled_columns(columns, column_scale, whole, a.k)
     if scaled is None:
         return None
-    out, undecided = np.empty((a.rows, b.rows)), list[int]()
+    out, undecided = np.empty((a.rows, b.rows), dtype), list[int]()
     target = out.T if turned else out
 
     def work(block: slice) -> None:
-        given = rows[block], scale[block], whole, scaled, column_scale, dtype == np.float32
-        undecided.append(form.multiply(*given, target[block], _lines(form, a.k)))
+        given = as_doubles(rows[block]), scale[block], whole, scaled, column_scale, dtype == np.float32
+        lines = _lines(form, a.k)
+        undecided.append(written_to(target[block], lambda y: form.multiply(*given, y, lines)))
 
     elements = a.k * (1 + len(columns))
     over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
-    return None if any(undecided) else out.astype(dtype, copy=False)
+    return None if any(undecided) else out
 
 
 def _suits(a: Factor, b: Factor, request: Request) -> bool:
     if max(a.rows, b.rows) < FEWEST_ROWS or a.k * min(a.rows, b.rows) > LARGEST_BY_SHORT_ROWS:
         return False
     return a.matrix.dtype.kind == "f" and (request.of_norms or request.accuracy == "exact")
-
-
-def _doubles(x: np.ndarray) -> np.ndarray:
-    """Return a matrix as compiled code reads it, wherever it lies."""
-    return np.require(x, np.float64, "A")
 
 
 class _Side:
@@ -86,7 +82,7 @@ class _Side:
             first_octaves, largest = np.zeros(k, np.int64), np.zeros(1)
             scratch_memory = _lines(form, k), np.empty((k, form.ROWS), np.int16)
             given = limits, self.scale[block], first_octaves, largest, *scratch_memory
-            found.append((form.measure(x[block], *given), first_octaves, largest))
+            found.append((form.measure(as_doubles(x[block]), *given), first_octaves, largest))
 
         over_rows(work, rows, k, compiled_block(rows * k), ALONE_ELEMENTS)
         done, first_octaves, largest = zip(*found, strict=True)

@@ -334,6 +334,27 @@ def without_nonfinite(draw: Draw) -> None:
     check_same("Inf disturbs other rows", np.delete(np.delete(got, row, 0), column, 1), reference)
 
 
+def _near_ties(draw: Draw, dtype, m: int, k: int, n: int) -> dict:
+    """Rows whose sums are ties, or next to them, beside terms that cancel, in any order."""
+    rng, p = draw.rng, FORMATS[dtype][0]
+    cancels = np.exp2(rng.integers(-20, 90, m))
+    terms = [
+        1 + rng.integers(0, 4, m) * 2.0 ** (1 - p),
+        rng.choice([-1, 1], m) * 2.0**-p,
+        rng.choice([-1, 0, 1], m) * np.exp2(-rng.integers(p + 1, 3 * p + 20, m)),
+        cancels,
+        -cancels,
+    ]
+    a, b = np.zeros((m, k)), np.full((k, n), 2.0 ** rng.integers(-3, 3))
+    for column, term in zip(rng.permutation(k), terms, strict=False):
+        a[:, column] = term
+    if draw.chance(0.5):
+        shifts = np.exp2(rng.integers(-30, 30, k))
+        a, b = a * shifts, b / shifts[:, None]
+    a, b = (a, b) if draw.chance(0.7) else (b.T[:, :k], a.T)
+    return {"a": a.astype(dtype), "b": b.astype(dtype)}
+
+
 def row_by_row(draw: Draw) -> None:
     """Short rows, and few columns, on a CPU, also fewer than would be taken so: the bits of NumPy's forms."""
     dtype = draw.pick("dtype", *(x for x in GEMMS if x.kind == "f"))
@@ -343,7 +364,7 @@ def row_by_row(draw: Draw) -> None:
     n = int(draw.rng.integers(1, most + 1))
     m, n = (m, n) if draw.chance(0.7) else (n, m)
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
-    given = operands(draw, dtype, m, k, n)
+    given = operands(draw, dtype, m, k, n) if draw.chance(0.7) else _near_ties(draw, dtype, m, k, n)
     options = draw.pick("options", {}, {}, {"accuracy": "normwise"}, {"accuracy": "exact"})
     limits = (
         *((at_once, "LEAST_ROW_BY_ROW", 1), (short_rows, "FEWEST_ROWS", 1)),
