@@ -46,11 +46,9 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
     cupy = import_cupy()
     if not type(a) is type(b) is cupy.ndarray or not (a.size and b.size) or overlap(a, b):
         return None
-    accuracy = ""
-    if options:
-        accuracy = options.get("accuracy", "")
-        if not (options.keys() <= {"accuracy", "out"} and isinstance(accuracy, str)):
-            return None
+    accuracy = options.get("accuracy") if options else None
+    if options and not (options.keys() <= {"accuracy", "out"} and isinstance(accuracy, str | None)):
+        return None
     x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()
     if not device == x.device_id == y.device_id:
         return None

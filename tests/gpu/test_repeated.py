@@ -57,6 +57,11 @@ def test_errors_are_those_of_a_first_call(cupy):
         {"engine": "host"},
         {"workspace": -1},
         {"scheme": "x"},
+        {"out": np.empty((5, 5))},
+        {"out": cupy.empty((5, 4))},
+        {"out": cupy.empty((5, 5), np.float32)},
+        {"out": cupy.empty((5, 5)), "accuracy": ""},
+        {"out": [[0.0] * 5] * 5},
     ):
         with pytest.raises((TypeError, ValueError)):
             ozaki.accurate_dgemm(x, y, **options)
