@@ -46,14 +46,15 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
     cupy = import_cupy()
     if not type(a) is type(b) is cupy.ndarray or not (a.size and b.size) or overlap(a, b):
         return None
-    accuracy = options.get("accuracy") if options else None
-    if options and not (options.keys() <= {"accuracy", "out"} and isinstance(accuracy, str | None)):
+    if options and not (
+        options.keys() <= {"accuracy", "out"} and isinstance(options.get("accuracy", ""), str)
+    ):
         return None
     x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()
     if not device == x.device_id == y.device_id:
         return None
     of_a, of_b = (a.dtype, a.shape, a.strides, x.ptr % 16), (b.dtype, b.shape, b.strides, y.ptr % 16)
-    return name, accuracy, (threading.get_ident(), device), of_a, of_b
+    return name, options.get("accuracy"), (threading.get_ident(), device), of_a, of_b
 
 
 def _answered(question: cache.Question, a: Array, b: Array, out: Array | None) -> Array | None:

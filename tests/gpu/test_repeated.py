@@ -54,6 +54,7 @@ def test_errors_are_those_of_a_first_call(cupy):
     for options in (
         {"accuracy": ""},
         {"accuracy": "fp65"},
+        {"accuracy": None},
         {"engine": "host"},
         {"workspace": -1},
         {"scheme": "x"},
