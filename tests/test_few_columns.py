@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from ozaki.execution import at_once, few_columns
 from ozaki.execution.eager import bits_of_level_factors
@@ -15,7 +14,8 @@ from ozaki.product.factor import Factor
 from ozaki.product.steps import both_norm_scales, norm_widths, row_limit
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import same
-from tests.test_short_rows import REAL, exact_product, request_for
+from tests.fuzz.rational import rounded_product
+from tests.test_short_rows import REAL, noted, request_for
 
 pytestmark = pytest.mark.skipif(compiled(FORM) is None, reason="needs numba")
 
@@ -25,17 +25,9 @@ SHAPES = [(70, 130, 1), (1, 129, 65), (1, 9000, 1), (3, 160, 40), (300, 17, 2), 
 @pytest.fixture
 def taken(monkeypatch):
     """Whether each product was computed row by row, whatever its size."""
-    taken = []
-
-    def noted(a, b, request):
-        result = product_of_few_columns(a, b, request)
-        taken.append(result is not None)
-        return result
-
-    monkeypatch.setattr(at_once, "product_of_few_columns", noted)
     monkeypatch.setattr(at_once, "LEAST_ROW_BY_ROW", 1)
     monkeypatch.setattr(few_columns, "LEAST_BY_COLUMNS", dict.fromkeys(range(1, 5), 1))
-    return taken
+    return noted(monkeypatch, "product_of_few_columns")
 
 
 @pytest.mark.parametrize("accuracy", [None, "normwise", "exact"])
@@ -94,7 +86,7 @@ def test_float32(taken):
     assert ozaki.accurate_sgemm(a, b, accuracy="exact") == np.float32(1 + 2.0**-23)
     a, b = np.zeros((3, 20), np.float32), np.zeros((20, 1), np.float32)
     a[:, 1], a[0, 0], b[:2, 0] = 1, 1, [2.0**100, 2.0**-100 * (1 + 2.0**-23)]
-    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    expected = rounded_product(a, b, np.float32)
     for accuracy in ("fp32", "exact"):
         assert same(ozaki.accurate_sgemm(a, b, accuracy=accuracy), expected)
     assert taken == [False, True, True]
@@ -105,7 +97,7 @@ def test_numbers_far_below_others_of_which_nothing_may_be_lost(taken, row, colum
     a, b = np.zeros((2, 40)), np.zeros((40, 2))
     a[0, :2], b[1:3, 0] = [2.0**390, 2.0**row], [2.0**column, 2.0**390]
     a[1, :3] = b[:3, 1] = 1
-    assert same(ozaki.accurate_dgemm(a, b, accuracy="exact"), exact_product(a, b, FORMATS["fp64"]))
+    assert same(ozaki.accurate_dgemm(a, b, accuracy="exact"), rounded_product(a, b))
     assert taken == [False]
 
 
@@ -204,5 +196,5 @@ def test_what_both_sums_leave_undecided_is_left_to_others(taken, places):
     a[0, places], b[places, 0] = [1.0, 2.0**-53, 2.0**-54], [1.0, 1.0, 2.0**-54]
     found = product_of_few_columns(Factor(a, 0), Factor(b, 1), request_for(a))
     assert found is None
-    assert same(ozaki.accurate_dgemm(a, b), exact_product(a, b, FORMATS["fp64"]))
+    assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
     assert taken == [False]

@@ -18,6 +18,7 @@ from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import nearest, same
+from tests.fuzz.rational import rounded_product
 
 pytestmark = pytest.mark.skipif(compiled(FORM) is None, reason="needs numba")
 
@@ -25,18 +26,22 @@ SHAPES = [(300, 3, 3), (3, 3, 300), (257, 1, 1), (256, 16, 16), (16, 16, 513), (
 REAL = ["float64", "float32"]
 
 
-@pytest.fixture
-def taken(monkeypatch):
-    """Whether each product was computed row by row."""
-    taken = []
+def noted(monkeypatch, name):
+    """Return a list that says of each product from now on whether that function of `at_once` computed it."""
+    taken, product = [], getattr(at_once, name)
 
-    def noted(a, b, request):
-        result = product_of_short_rows(a, b, request)
+    def note(a, b, request):
+        result = product(a, b, request)
         taken.append(result is not None)
         return result
 
-    monkeypatch.setattr(at_once, "product_of_short_rows", noted)
+    monkeypatch.setattr(at_once, name, note)
     return taken
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    return noted(monkeypatch, "product_of_short_rows")
 
 
 @pytest.fixture
@@ -114,13 +119,6 @@ def test_scales_and_bits_are_those_of_the_statistics(target, k, octaves):
         assert -1 in bits_found
 
 
-def exact_product(a, b, fmt):
-    """RN of the exact product, in Python's rationals."""
-    rows, columns = ([[Fraction(float(x)) for x in row] for row in y] for y in (a, b.T))
-    sums = [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in rows]
-    return np.array([[nearest(x, fmt) for x in row] for row in sums])
-
-
 @pytest.mark.parametrize("dtype", REAL)
 def test_ties_and_what_lies_next_to_them(taken, every_size, dtype):
     """Sums at a tie, and above and below it by what integers of 66 and of 40 bits just hold."""
@@ -130,8 +128,7 @@ def test_ties_and_what_lies_next_to_them(taken, every_size, dtype):
     rows += [[-x for x in row] for row in rows] + [[1 + 2 * u, *row[1:]] for row in rows]
     a = np.array(rows).astype(dtype)
     b = np.array([[1.0, 1], [1, 0.5], [1, 1], [1, 1]]).astype(dtype)
-    fmt = FORMATS["fp64" if dtype == "float64" else "fp32"]
-    expected = exact_product(a, b, fmt).astype(dtype)
+    expected = rounded_product(a, b, dtype)
     assert len(np.unique(expected[:, 0])) == 5
     for order in ([0, 1, 2, 3], [3, 1, 0, 2], [1, 2, 3, 0]):
         assert same(FACES[dtype](a[:, order], b[order]), expected)
@@ -142,7 +139,7 @@ def test_float32_results_are_not_rounded_twice(taken, every_size):
     """1 + 2^-24 + 2^-77, whose float64 is a tie of two float32."""
     a = np.array([[1.0, 2.0**-24, s * 2.0**-38] for s in (1, 0, -1)], np.float32)
     b = np.array([[1.0], [1.0], [2.0**-38]], np.float32)
-    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    expected = rounded_product(a, b, np.float32)
     assert expected.ravel().tolist() == [1 + 2.0**-23, 1, 1]
     assert same(ozaki.accurate_sgemm(a, b), expected)
     assert taken == [False]
@@ -161,7 +158,7 @@ def test_float32_results_are_not_rounded_twice(taken, every_size):
 )
 def test_float32_ties_and_what_lies_below_them(every_size, row, column):
     a, b = np.array([row], np.float32), np.array([column], np.float32).T
-    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    expected = rounded_product(a, b, np.float32)
     assert expected[0, 0] == 1 + 2.0**-23
     assert same(ozaki.accurate_sgemm(a, b, accuracy="exact"), expected)
 
@@ -171,7 +168,7 @@ def test_what_the_error_of_a_product_loses_counts(every_size):
     x = 2.0**-28 * (1 + 2.0**-30)
     a = np.array([[1, 2.0**-53, x, -(2.0**-56) * (1 + 2.0**-29)]])
     b = np.array([[1, 1, x, 1]]).T
-    expected = exact_product(a, b, FORMATS["fp64"])
+    expected = rounded_product(a, b)
     assert expected[0, 0] == 1 + 2.0**-52
     assert same(ozaki.accurate_dgemm(a, b, accuracy="exact"), expected)
 
@@ -208,7 +205,7 @@ def test_results_that_are_not_certain_are_left_to_others(every_size, sign):
     a = np.array([[1.0, 2.0**-53, sign * 2.0**-64]])
     b = np.array([[1.0], [1.0], [2.0**-64]])
     assert product_of_short_rows(Factor(a, 0), Factor(b, 1), request_for(a)) is None
-    assert same(ozaki.accurate_dgemm(a, b), exact_product(a, b, FORMATS["fp64"]))
+    assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
     assert ozaki.accurate_dgemm(a, b)[0, 0] == (1 + 2.0**-52 if sign > 0 else 1)
 
 
@@ -235,7 +232,7 @@ def test_numbers_far_below_others_of_which_nothing_may_be_lost(every_size, row, 
     a, b = np.array([row, [1, 1, 1]]), np.array([column, [1, 1, 1]]).T  # ones, for data that are not graded
     found = product_of_short_rows(Factor(a, 0), Factor(b, 1), request_for(a))
     assert (found is not None) == is_taken
-    assert same(ozaki.accurate_dgemm(a, b), exact_product(a, b, FORMATS["fp64"]))
+    assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
 
 
 def test_subnormal_results_are_not_rounded_twice(every_size):
@@ -243,12 +240,12 @@ def test_subnormal_results_are_not_rounded_twice(every_size):
     top, t, u = 2.0**-230, 2.0**-530, 2.0**-565
     a = np.array([[top, t, u, 0], [1, 1, 1, 1]])
     b = np.array([[0, 1], [t * (1 + 2.0**-15), 1], [u, 1], [top, 1]])
-    expected = exact_product(a, b, FORMATS["fp64"])
+    expected = rounded_product(a, b)
     assert expected[0, 0] == 2.0**-1060 * (1 + 2.0**-14)
     assert same(ozaki.accurate_dgemm(a, b), expected)
     a = np.array([[2.0**-70, 2.0**-80, 2.0**-100]], np.float32)
     b = np.array([[2.0**-70], [2.0**-70], [2.0**-100]], np.float32)
-    expected = exact_product(a, b, FORMATS["fp32"]).astype(np.float32)
+    expected = rounded_product(a, b, np.float32)
     assert expected[0, 0] == 2.0**-140 * (1 + 2.0**-9)
     assert same(ozaki.accurate_sgemm(a, b), expected)
 
