@@ -47,6 +47,10 @@ out (H200, notes-dgemm)."""
 SMALL_FACTORS = 1 << 17
 """Numbers of both factors up to which a GPU takes their scales and bounds by one launch: of two 256 × 256."""
 
+MOST_BY_NORMS = 1 << 22
+"""Numbers of both factors up to which a GPU measures and splits them by one launch: larger ones fill it with
+one kernel after the other (H200, notes-dgemm)."""
+
 LAYOUTS_KNOWN = 1 << 12
 """Layouts of calls whose captured product is known at once; not measured, it bounds memory."""
 

@@ -7,12 +7,6 @@ struct ScaledRows {
     int *truncation_scale, *scale_offset;
 };
 
-/* Raise a maximum, by a full warp. */
-__device__ void raise(u64 &largest, double x) {
-    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
-    if (threadIdx.x % 32 == 0) atomicMax(&largest, (u64)__double_as_longlong(x));
-}
-
 /* A row's magnitudes, counted below 2^top. */
 struct Counted {
     const int *counts;

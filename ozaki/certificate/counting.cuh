@@ -7,24 +7,73 @@
 #define MAXIMA (3 + OCTAVES)
 typedef u64 Maxima[2][MAXIMA];
 
-/* Raise maxima in memory, at first zeros, to a block's, where several blocks share a product; the last one learns
-   those of all, and leaves zeros. */
-__device__ bool brought_together(Maxima &largest, u64 *maxima) {
-    __shared__ bool last;
+/* Raise a maximum, by a full warp. */
+__device__ void raise(u64 &largest, double x) {
+    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
+    if (threadIdx.x % 32 == 0) atomicMax(&largest, (u64)__double_as_longlong(x));
+}
+
+/* What a warp has seen of an operand's rows; its lanes share the octaves. */
+struct Seen {
+    bool nonfinite = false;
+    double total = 0, log2_square = 0;        /* of the rows that this lane measured */
+    unsigned below[(OCTAVES + 31) / 32] = {}; /* length - at_least */
+
+    /* The sums of a row, of a lane's own or of all. */
+    __device__ void measure(int largest, i64 sum, i64 square, int scale) {
+        nonfinite |= largest == NONFINITE;
+        if (largest == ZERO || largest == NONFINITE) return;
+        total = fmax(total, scalbn((double)sum, largest + scale - BITS));
+        log2_square = fmax(log2_square, log2((double)square) + 2.0 * (largest + scale - BITS));
+    }
+    /* The counts of a row. */
+    __device__ void count(int largest, int scale, unsigned length, int top, const int *counts) {
+        if (largest == ZERO || largest == NONFINITE) return;
+#pragma unroll
+        for (int i = 0; i < (OCTAVES + 31) / 32; i++) {
+            const int octave = largest + scale - 1 - top + threadIdx.x % 32 + 32 * i;
+            below[i] = max(below[i], length - (octave >= 0 ? counts[level_of(octave)] : 0));
+        }
+    }
+    /* Raise maxima, in whichever memory. */
+    __device__ void raise(u64 *largest) const {
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int i = 0; i < (OCTAVES + 31) / 32; i++)
+            if (lane + 32 * i < OCTAVES) atomicMax(&largest[3 + lane + 32 * i], (u64)below[i]);
+        if (nonfinite) largest[0] = 1;
+        ::raise(largest[1], total);
+        ::raise(largest[2], log2_square);
+    }
+};
+
+/* Raise maxima in memory, at first zeros, to a block's; how many blocks have done so before. */
+__device__ unsigned raise_in_memory(const Maxima &largest, u64 *maxima) {
+    __shared__ unsigned before;
     for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
         if (const u64 x = largest[i / MAXIMA][i % MAXIMA]) atomicMax(maxima + i, x);
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd((unsigned *)(maxima + 2 * MAXIMA), 1u) == gridDim.x - 1;
+    if (threadIdx.x == 0) before = atomicAdd((unsigned *)(maxima + 2 * MAXIMA), 1u);
     __syncthreads();
-    if (!last) return false;
+    return before;
+}
+
+/* Learn the maxima of all blocks, when they are there, and leave zeros for the next launch. */
+__device__ void take_from_memory(Maxima &largest, u64 *maxima) {
     __threadfence();
     for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x) {
         largest[i / MAXIMA][i % MAXIMA] = __ldcg(maxima + i);
-        maxima[i] = 0; /* for the next launch */
+        maxima[i] = 0;
     }
     if (threadIdx.x == 0) maxima[2 * MAXIMA] = 0;
     __syncthreads();
+}
+
+/* Where several blocks share a product, the last one learns the maxima of all. */
+__device__ bool brought_together(Maxima &largest, u64 *maxima) {
+    if (raise_in_memory(largest, maxima) < gridDim.x - 1) return false;
+    take_from_memory(largest, maxima);
     return true;
 }
 

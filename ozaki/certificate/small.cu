@@ -47,46 +47,13 @@ struct Row {
     }
 };
 
-/* What a warp has seen of an operand's rows; its lanes share the octaves. */
-struct Seen {
-    bool nonfinite = false;
-    double total = 0, log2_square = 0;
-    unsigned below[(OCTAVES + 31) / 32] = {}; /* length - at_least */
-
-    __device__ void see(const Row &row, int scale, unsigned length, int top, unsigned *counts) {
-        const int lane = threadIdx.x % 32, exponent = row.exponent + scale; /* of the row's largest integer */
-        nonfinite |= row.exponent == NONFINITE;
-        if (row.exponent == ZERO || row.exponent == NONFINITE) return;
-#pragma unroll
-        for (int q = 0; q < COUNTS; q++) if (lane == q) counts[q] = row.counts[q];
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < (OCTAVES + 31) / 32; i++) {
-            const int octave = exponent - 1 - top + lane + 32 * i;
-            below[i] = max(below[i], length - (octave >= 0 ? counts[level_of(octave)] : 0));
-        }
-        __syncwarp();
-        total = fmax(total, scalbn((double)row.total, exponent - BITS));
-        log2_square = fmax(log2_square, log2((double)row.square) + 2.0 * (exponent - BITS));
-    }
-    __device__ void raise(u64 (&largest)[MAXIMA]) const {
-        const int lane = threadIdx.x % 32;
-#pragma unroll
-        for (int i = 0; i < (OCTAVES + 31) / 32; i++)
-            if (lane + 32 * i < OCTAVES) atomicMax(&largest[3 + lane + 32 * i], (u64)below[i]);
-        if (lane == 0 && nonfinite) largest[0] = 1;
-        if (lane == 1) atomicMax(&largest[1], (u64)__double_as_longlong(total));
-        if (lane == 2) atomicMax(&largest[2], (u64)__double_as_longlong(log2_square));
-    }
-};
-
 /* `scales_and_bounds` on the host: a warp takes a row of A or a column of B at a time; the grid's second dimension
    counts the products of a stack, and the maxima in memory are zeros at first, as in `counting_bound`. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of_b, int m, int n, int top, double enough,
                   u64 *maxima, double *bounds) {
     __shared__ Maxima largest;
-    __shared__ unsigned counts[WARPS][COUNTS];
+    __shared__ int counts[WARPS][COUNTS];
     const int warp = threadIdx.x / 32;
     const i64 length = PARTS * (i64)a.columns;
     for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x) largest[i / MAXIMA][i % MAXIMA] = 0;
@@ -100,8 +67,13 @@ scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of
         const Row found(x, row);
         const int scale = norm_scale(limit, found.exponent, found.square);
         if (threadIdx.x % 32 == 0) limit.scale[row] = scale;
-        if (second) of_columns.see(found, scale, length, top, counts[warp]);
-        else of_rows.see(found, scale, length, top, counts[warp]);
+#pragma unroll
+        for (int q = 0; q < COUNTS; q++) if (threadIdx.x % 32 == q) counts[warp][q] = found.counts[q];
+        __syncwarp();
+        Seen &seen = second ? of_columns : of_rows;
+        seen.measure(found.exponent, found.total, found.square, scale);
+        seen.count(found.exponent, scale, length, top, counts[warp]);
+        __syncwarp();
     }
     of_rows.raise(largest[0]);
     of_columns.raise(largest[1]);

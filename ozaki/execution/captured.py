@@ -232,18 +232,14 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
-        small = (
-            steps.small_scales_and_bounds(a, b, request) if variant == USUAL and request.certified else None
-        )
-        if small is not None:
-            scales, pending = small
+        at_once = steps.scales_at_once(a, b, request) if variant == USUAL else None
+        if at_once is not None or not request.certified:
+            scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
             self._finish(self._begin(variant, scales, a, b), a, b, out)
+            if not request.certified:
+                steps.overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)
             return _Answers(scales, pending)
         scales = steps.both_norm_scales(a, b, request)
-        if not request.certified:
-            self._finish(self._begin(variant, scales, a, b), a, b, out)
-            steps.overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)
-            return _Answers(scales)
         wide = None
         if variant.bits is not None and variant.bits > WIDENED_IN_ALL:
             scales_of_wide = steps.wide_scales(a, b, request, variant.bits)
@@ -251,11 +247,11 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         split_by = scales if wide is None else wide[0]
         if variant.evidence > COUNTED:
             return replace(self._launch_evidence(variant, scales, split_by, a, b, out), wide=wide)
-        _, pending = side_by_side(
+        _, bounds = side_by_side(
             lambda: self._finish(self._begin(variant, split_by, a, b), a, b, out),
             lambda: steps.bounds(a, b, request, scales, a.stack),
         )
-        return _Answers(scales, pending, wide=wide)
+        return _Answers(scales, bounds, wide=wide)
 
     def _launch_evidence(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.cached import cached_property
 from ozaki.product.order import StreamOrder
+from ozaki.product.by_norms import SplitFactor
 from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import NormLimit, norm_scales, statistics_and_scales, widened, width_scales
@@ -158,6 +159,11 @@ class Factor:
         matrix = namespace(self.matrix).empty_like(self.matrix)
         other = Factor(matrix, self.side, stack=self.stack, equilibrated=True)
         return other, shift(self.parts, scale, shifts, other.parts)
+
+    def keep(self, split: SplitFactor, scheme: Any, limit: NormLimit) -> None:
+        """Keep the statistics, the norm scales and the words that have been computed of the factor."""
+        self.statistics, self._widened[limit, 0], words = split
+        self._split = scheme.system, split.scales, words
 
     def forget_split(self) -> None:
         """Give the memory of the split back."""

@@ -28,6 +28,7 @@ from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.certificate.small import are_small, scales_and_bounds
 from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.product.by_norms import split_by_norms
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
 from ozaki.product.limbs import in_limbs
@@ -156,17 +157,35 @@ def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float)
 # certificate ----------------------------------------------------------------------------------------
 
 
-def small_scales_and_bounds(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers] | None:
-    """Return the norm scales and their bounds, by one launch on a GPU; None if the factors are not small.
+def scales_at_once(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers | None] | None:
+    """Return the norm scales and, if a certificate is wanted, their bounds, by one launch on a GPU.
 
-    Nothing else of the factors is kept.
+    Of small factors that is all that is kept; others are split by that launch, too, where they suit it, and
+    keep all. None if neither is done.
     """
-    parts = a.parts, b.parts
-    if request.symmetric or a.prepared or b.prepared or not are_small(parts, a.stack):
+    if request.symmetric or a.prepared or b.prepared:
         return None
-    scales, pending = scales_and_bounds(parts, request.limits, a.stack)
-    limit = row_limit(a, request)
-    return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
+    parts, limit = (a.parts, b.parts), row_limit(a, request)
+    if request.certified and are_small(parts, a.stack):
+        scales, pending = scales_and_bounds(parts, request.limits, a.stack)
+        return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
+    scheme, limits = norm_scheme(a, b, request), request.limits if request.certified else None
+    specification = scheme.specification
+    if (
+        a.stack > 1
+        or not isinstance(scheme, Residues)
+        or in_limbs(specification, request) is not None
+        or one_panel_bytes(scheme, specification.shape) > request.workspace
+    ):
+        return None
+    width, padding = specification.widths[0], request.engine.padding
+    split = split_by_norms(parts, limit, limits, scheme.system, padding, width)
+    if split is None:
+        return None
+    of_a, of_b, of_both = split
+    a.keep(of_a, scheme, limit)
+    b.keep(of_b, scheme, limit)
+    return (of_a.scales, of_b.scales), of_both
 
 
 def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:

@@ -185,9 +185,15 @@ def _run(word: Word, parts: int) -> int:
 
 
 @lru_cache(512)
-def _split_constants(
-    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool, integers: int = 0
+def split_constants(
+    system: ResidueSystem,
+    weighted: tuple[bool, ...],
+    width: int,
+    parts: int,
+    aligned: bool,
+    integers: int = 0,
 ) -> dict[str, Any]:
+    """Return the constants of kernels that split factors, each `weighted` or not, but for those of tiles."""
     constants: dict[str, Any] = {
         "SPLIT": SPLIT,
         "NONFINITE_ROW": NONFINITE_ROW,
@@ -202,8 +208,8 @@ def _split_constants(
     if system.word.floating:
         return {**constants, "WIDE": int(width > narrow_bits(system))}
     words = -(-(width + 2) // 32)  # ±2**width in two's complement
-    table = [_modulus(p, weights, words) for p, weights in system.weights_of_parts(weighted)]
-    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": _initializer(table)}
+    tables = [[_modulus(p, w, words) for p, w in system.weights_of_parts(x)] for x in weighted]
+    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": _initializer(tables)}
 
 
 def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
@@ -231,8 +237,8 @@ _SPLIT_RESIDUES = Kernel(
     Path(__file__).with_name("split.cu"),
     tuple(
         {
-            **_split_constants(
-                residue_system(word, bits, 4096, parts), True, width, parts, width < 99, integers
+            **split_constants(
+                residue_system(word, bits, 4096, parts), (True,), width, parts, width < 99, integers
             ),
             **_tile_rows(get_word(word), parts, columns),
             "ALONG_K": along,
@@ -269,7 +275,7 @@ def residues_on_device(
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
     constants = {
-        **_split_constants(system, weighted, width, len(parts), aligned, integers),
+        **split_constants(system, (weighted,), width, len(parts), aligned, integers),
         **_tile_rows(system.word, len(parts), padded_columns),
         **layout,
     }

@@ -183,6 +183,13 @@ class Rows(Struct):
     )
 
 
+def empty_statistics(exponent: Array, length: int, make: Any = None) -> RowStatistics:
+    """Return memory for the statistics of rows with these exponents, by `make` if not as it is."""
+    sums = (make or namespace(exponent).empty)((2 + -(-len(LEVELS) // 2), len(exponent)), np.int64)
+    counts = sums[2:].view(np.int32).reshape(-1, len(exponent))[: len(LEVELS)]
+    return RowStatistics(exponent, sums[0], sums[1], counts, length)
+
+
 def rows_of(statistics: RowStatistics) -> Rows:
     """Return the statistics as kernels take them."""
     s = statistics
@@ -275,9 +282,7 @@ def _launch(
     rows, columns = extent(parts)
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
     make = xp.empty if height or scales is None else xp.zeros
-    sums = make((2 + -(-len(LEVELS) // 2), rows), xp.int64)
-    counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
-    statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
+    statistics = empty_statistics(exponent, len(parts) * columns, make)
     operand, layout = strided_parts(parts)
     if along is not None:
         layout["ALONG_K"] = along

@@ -1,0 +1,72 @@
+#define UNIT 0 /* as far as the compiler knows: one kernel reads both factors */
+#define UNSPLIT 1
+#include "ozaki/certificate/counting.cuh"
+#include "ozaki/residues/split.cuh"
+#include "ozaki/scaling/sums.cuh"
+
+/* What bounds take, as `counting_bound` does; `maxima` is null where there are to be none. The blocks that have raised
+   them are counted behind them. */
+struct Bound {
+    i64 length;
+    int top;
+    double enough;
+    u64 *maxima;
+    double *bounds;
+    __device__ unsigned *raised() const { return (unsigned *)(maxima + 2 * MAXIMA); }
+};
+
+/* A tile of rows: their statistics and norm scales, what they raise the bounds to, and their residues. */
+template <bool ALONG>
+__device__ __forceinline__ void split_rows(int block, bool second, const StridedParts &x, const Rows &out,
+                                           const NormScales &scales, WORD *words, int padded_rows, int padded_columns,
+                                           const Bound &bound) {
+    extern __shared__ __align__(16) char memory[];
+    Staged &staged = *(Staged *)memory;
+    const TileOf<ALONG> at(padded_rows, padded_columns, block);
+    unsigned highs[PARTS][RUN], high = 0, low = 0;
+    at.read(x, [&](int part, int j, REAL y) {
+        staged.put(at, part, j, y);
+        highs[part][j] = __double2hiint(fabs(widened(y)));
+        high = max(high, highs[part][j]);
+        low = max(low, __double2loint(widened(y)));
+    });
+    const int e = tile_exponent(at, high, low);
+    if (at.local_column == 0 && at.row() < x.rows) out.exponent[at.row()] = e;
+    __shared__ RowsOfTile known;
+    write_sums(at, x, highs, e, out, scales, &known);
+    __syncthreads();
+    if (bound.maxima && threadIdx.x < 32) { // the others begin to split
+        Seen seen;
+        const int rows = min(ROWS, x.rows - at.first_row), i = threadIdx.x;
+        if (i < rows) seen.measure(known.exponent[i], known.total[i], known.square[i], known.scale[i]);
+        __syncwarp();
+        for (int i = 0; i < rows; i++)
+            seen.count(known.exponent[i], known.scale[i], bound.length, bound.top, known.counts[i]);
+        seen.raise(bound.maxima + second * MAXIMA);
+        __threadfence();
+        __syncwarp();
+        if (threadIdx.x == 0) atomicAdd(bound.raised(), 1u);
+    }
+    const StagedRun run(at);
+    if (run.row >= padded_rows || run.column >= padded_columns) return;
+    const int scale = run.row < x.rows ? known.scale[run.local_row] : NONFINITE_ROW;
+    write_residues(staged, run, scale, moduli[second], words, padded_rows, padded_columns);
+}
+
+/* The first block waits for the maxima of all others, and tells the host while they split; of these, those with rows of
+   A come before those with rows of B. */
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, int padded_a, StridedParts b, Rows rows_b,
+               NormScales scales_b, WORD *words_b, int padded_b, int padded_columns, Bound bound) {
+    const int of_a = (padded_a + ROWS - 1) / ROWS, block = blockIdx.x - 1;
+    if (block < 0) {
+        if (!bound.maxima) return;
+        __shared__ Maxima largest;
+        if (threadIdx.x == 0) while (*(volatile unsigned *)bound.raised() < gridDim.x - 1) __nanosleep(100);
+        __syncthreads();
+        take_from_memory(largest, bound.maxima);
+        write_bounds(largest, bound.length, bound.enough, bound.bounds);
+    } else if (block < of_a)
+        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, bound);
+    else split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, bound);
+}
