@@ -54,8 +54,7 @@ def result_in(out: Array | None, *operands: Array) -> AbstractContextManager[Any
     That takes memory like a new array's, which no operand shares; else the context changes nothing. Whatever
     is computed is to be `delivered`.
     """
-    like_new = is_cupy(out) and _is_like_new(out)
-    if out is None or not like_new or any(x.size and overlap(x, out) for x in operands):
+    if not is_cupy(out) or not _is_like_new(out) or any(x.size and overlap(x, out) for x in operands):
         return nullcontext()
     return results_from(lambda *_: out)
 

@@ -9,7 +9,7 @@ typedef long long i64;
 #define WARPS (THREADS / 32)
 /* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row, of its own
    unless there are fewer ALONG_ROWS, otherwise LANES lanes lie side by side in as many rows. RUN numbers of
-   each part fall to a thread. */
+   each part fall to a thread. A kernel that reads in both ways has tiles of ROWS. */
 #ifndef ALONG_ROWS
 #define ALONG_ROWS WARPS
 #endif
@@ -70,10 +70,10 @@ struct alignas(16) Staged {
         return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
     }
     /* A thread's number, as it is read. */
-    template <class T> __device__ void put(const T &at, int part, int j, REAL y) {
+    template <bool ALONG> __device__ void put(const TileOf<ALONG> &at, int part, int j, REAL y) {
         number[part][at.local_row][swizzled(at.local_column + j * STRIDE)] = widened(y);
     }
-    template <class T> __device__ void fill(const T &at, const StridedParts &x) {
+    template <bool ALONG> __device__ void fill(const TileOf<ALONG> &at, const StridedParts &x) {
         at.read(x, [&](int part, int j, REAL y) { put(at, part, j, y); });
         __syncthreads();
     }
@@ -86,7 +86,8 @@ struct alignas(16) Staged {
    operand. */
 struct StagedRun {
     int local_row, local_column, row, column;
-    template <class T> __device__ StagedRun(const T &at)
+    template <bool ALONG>
+    __device__ StagedRun(const TileOf<ALONG> &at)
         : local_row(threadIdx.x * RUN / DEPTH), local_column(threadIdx.x * RUN % DEPTH),
           row(at.first_row + local_row), column(at.first_column + local_column) {}
 };

@@ -37,19 +37,28 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
 
 def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
     """Return the integers of `scale` by compiled code; None on a GPU, or where the counting bound fails."""
+    bits = counted_bits(a, b, request)
+    return None if bits < 0 else steps.norm_scaled(a, b, request, bits)
+
+
+def counted_bits(a: Factor, b: Factor, request: Request) -> int:
+    """Return the bits by which compiled code says that integers of norm scales grow, and cache those scales.
+
+    -1 on a GPU, or where the counting bound fails.
+    """
     if not request.certified or a.stack > 1 or a.on_gpu:
-        return None
+        return -1
     if request.symmetric:
         b.statistics = a.statistics  # of magnitudes
     of_both = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
     sums = [np.concatenate(pair, axis=-1) for pair in zip(*of_both, strict=True)]
     counted = counted_scales(sums, a.length, 1, b.rows, str(request.accuracy))
     if counted is None or counted[2][0] < 0:
-        return None
+        return -1
     limit, bits = steps.row_limit(a, request), int(counted[2][0])
-    of_a, of_b = counted[0][: a.rows], counted[0][a.rows :]
-    scales = a.cached_norm_scales(limit, bits, of_a), b.cached_norm_scales(limit, bits, of_b)
-    return ScaledProduct(scales, steps.norm_scheme(a, b, request, bits))
+    a.cached_norm_scales(limit, bits, counted[0][: a.rows])
+    b.cached_norm_scales(limit, bits, counted[0][a.rows :])
+    return bits
 
 
 def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct, Certificate | None]:

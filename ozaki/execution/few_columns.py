@@ -6,7 +6,7 @@ numbers of extreme size, or that are not decided in two floats, are left to the 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,12 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
-from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
-from ozaki.execution.eager import bits_of_level_factors, scaled_by_counting
-from ozaki.execution.in_floats import FURTHEST, scaled_columns, written_to
+from ozaki.certificate.decision import EVERYTHING
+from ozaki.execution.eager import counted_bits
+from ozaki.execution.in_floats import FURTHEST, bits_in_floats, scaled_columns, written_to
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
-from ozaki.product.steps import Scales
 from ozaki.scaling.statistics import ZERO
 from ozaki.tuning import LEAST_BY_COLUMNS
 
@@ -35,22 +34,25 @@ def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray
     form: Any = compiled(FORM) if _suits(a, b, request) else None
     if form is None or not (_is_moderate(a) and _is_moderate(b)):
         return None
-    scaled = _scaled(a, b, request)
-    if scaled is None:
+    asked = bits_in_floats(a, b, request, lambda: counted_bits(a, b, request))
+    if asked is None:
         return None
+    whole, bits = asked < EVERYTHING, asked % EVERYTHING  # norm scales, where nothing is rounded
+    scales = steps.both_norm_scales(a, b, request, bits)
     turned, dtype = a.rows < b.rows, a.matrix.dtype
     (long, columns), (scale, column_scale) = (
-        (y[::-1] if turned else y) for y in ((a.parts[0], b.parts[0]), scaled.scales)
+        (y[::-1] if turned else y) for y in ((a.parts[0], b.parts[0]), scales)
     )
-    numbers = scaled_columns(columns, column_scale, scaled.whole, padded(a.k, LANES))
+    numbers = scaled_columns(columns, column_scale, whole, padded(a.k, LANES))
     if numbers is None:
         return None
-    bound = bound_of_lost(numbers.shape[1], scaled.log2_product)
+    _, log2_product = steps.norm_widths(steps.row_limit(a, request), a.length, bits)
+    bound = bound_of_lost(numbers.shape[1], log2_product)
     out, undecided = np.empty((a.rows, b.rows), dtype), list[int]()
     target = out.T if turned else out
 
     def work(block: slice) -> None:
-        given = as_rows([long], block), scale[block], scaled.whole, numbers, column_scale, bound
+        given = as_rows([long], block), scale[block], whole, numbers, column_scale, bound
         memory = scratch((numbers.shape[1],)), np.empty((3, LANES))
         single = dtype == np.float32
         undecided.append(written_to(target[block], lambda y: form.multiply(*given, single, y, *memory)))
@@ -65,29 +67,6 @@ def _suits(a: Factor, b: Factor, request: Request) -> bool:
     if least is None or max(a.rows, b.rows) * a.k < least:
         return False
     return a.matrix.dtype.kind == "f" and (request.of_norms or request.accuracy == "exact")
-
-
-class _Scaled(NamedTuple):
-    """Scales, whether scaled numbers are rounded to integers, and log2 of a bound of Σ|a'b'|."""
-
-    scales: Scales
-    whole: bool
-    log2_product: float
-
-
-def _scaled(a: Factor, b: Factor, request: Request) -> _Scaled | None:
-    """Return the scales of both factors; None if they take the steps of all others."""
-    bits = EVERYTHING if request.accuracy == "exact" else 0
-    if request.certified:
-        if (scaled := scaled_by_counting(a, b, request)) is not None:
-            return _Scaled(scaled.scales, True, scaled.scheme.specification.bits)
-        bits = bits_of_level_factors(a, b, request, EVERYTHING)
-        if bits < 0 or WIDENED_IN_ALL < bits < EVERYTHING:
-            return None
-    whole = bits <= WIDENED_IN_ALL
-    bits = bits if whole else 0
-    _, log2_product = steps.norm_widths(steps.row_limit(a, request), a.length, bits)
-    return _Scaled(steps.both_norm_scales(a, b, request, bits), whole, log2_product)
 
 
 def _is_moderate(x: Factor) -> bool:

@@ -7,6 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from multiword.runtime.parallel import scratch
+from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
+from ozaki.execution.eager import bits_of_level_factors
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
 
 FURTHEST = 400
 """Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
@@ -16,6 +20,20 @@ SMALLEST = 2.0**-300
 
 LEAST, LEAST_SINGLE = 2.0**-1000, 2.0**-126
 """Results are at least these: no subnormal numbers of float64 or float32, which would be rounded twice."""
+
+
+def bits_in_floats(a: Factor, b: Factor, request: Request, count: Callable[[], int]) -> int | None:
+    """Return the bits by which integers of norm scales grow, `EVERYTHING` if nothing is rounded to integers.
+
+    `count` asks the counting bound, which fails with -1. None if the product is left to others.
+    """
+    if request.accuracy == "exact":
+        return EVERYTHING
+    if not request.certified:
+        return 0
+    if (bits := count()) < 0:
+        bits = bits_of_level_factors(a, b, request, EVERYTHING)
+    return None if bits < 0 or WIDENED_IN_ALL < bits < EVERYTHING else bits
 
 
 def as_doubles(x: np.ndarray) -> np.ndarray:

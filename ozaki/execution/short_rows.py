@@ -15,9 +15,8 @@ from multiword.runtime.parallel import compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
-from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
-from ozaki.execution.eager import bits_of_level_factors
-from ozaki.execution.in_floats import as_doubles, scaled_columns, written_to
+from ozaki.certificate.decision import EVERYTHING
+from ozaki.execution.in_floats import as_doubles, bits_in_floats, scaled_columns, written_to
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
 from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
@@ -36,13 +35,11 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     sides = _Side(form, rows, limits), _Side(form, columns, limits)
     if not (sides[0].measured and sides[1].measured):
         return None
-    bits = EVERYTHING if request.accuracy == "exact" else 0
-    if request.certified and (bits := _counted_bits(form, sides, limits)) < 0:
-        bits = bits_of_level_factors(a, b, request, EVERYTHING)
-    if bits < 0 or WIDENED_IN_ALL < bits < EVERYTHING:
+    bits = bits_in_floats(a, b, request, lambda: _counted_bits(form, sides, limits))
+    if bits is None:
         return None
-    whole = bits <= WIDENED_IN_ALL
-    scale, column_scale = (side.scale + np.int32(bits if whole else 0) for side in sides)
+    whole = bits < EVERYTHING  # else the norm scales
+    scale, column_scale = (side.scale + np.int32(bits % EVERYTHING) for side in sides)
     scaled = scaled_columns(columns, column_scale, whole, a.k)
     if scaled is None:
         return None

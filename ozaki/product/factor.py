@@ -9,8 +9,8 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.cached import cached_property
-from ozaki.product.order import StreamOrder
 from ozaki.product.by_norms import SplitFactor
+from ozaki.product.order import StreamOrder
 from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import NormLimit, norm_scales, statistics_and_scales, widened, width_scales

@@ -160,32 +160,24 @@ def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float)
 def scales_at_once(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers | None] | None:
     """Return the norm scales and, if a certificate is wanted, their bounds, by one launch on a GPU.
 
-    Of small factors that is all that is kept; others are split by that launch, too, where they suit it, and
-    keep all. None if neither is done.
+    Where rows suit it, that launch splits the factors, too, which keep all that is known of them. Of small
+    ones the scales are all that is kept. None if neither is done.
     """
     if request.symmetric or a.prepared or b.prepared:
         return None
-    parts, limit = (a.parts, b.parts), row_limit(a, request)
-    if request.certified and are_small(parts, a.stack):
-        scales, pending = scales_and_bounds(parts, request.limits, a.stack)
-        return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
-    scheme, limits = norm_scheme(a, b, request), request.limits if request.certified else None
-    specification = scheme.specification
-    if (
-        a.stack > 1
-        or not isinstance(scheme, Residues)
-        or in_limbs(specification, request) is not None
-        or one_panel_bytes(scheme, specification.shape) > request.workspace
-    ):
+    parts, limit, scheme = (a.parts, b.parts), row_limit(a, request), norm_scheme(a, b, request)
+    if isinstance(scheme, Residues) and a.stack == 1 and _is_split_once(scheme, request):
+        limits, width = request.limits if request.certified else None, scheme.specification.widths[0]
+        split = split_by_norms(parts, limit, limits, scheme.system, request.engine.padding, width)
+        if split is not None:
+            of_a, of_b, of_both = split
+            a.keep(of_a, scheme, limit)
+            b.keep(of_b, scheme, limit)
+            return (of_a.scales, of_b.scales), of_both
+    if not request.certified or not are_small(parts, a.stack):
         return None
-    width, padding = specification.widths[0], request.engine.padding
-    split = split_by_norms(parts, limit, limits, scheme.system, padding, width)
-    if split is None:
-        return None
-    of_a, of_b, of_both = split
-    a.keep(of_a, scheme, limit)
-    b.keep(of_b, scheme, limit)
-    return (of_a.scales, of_b.scales), of_both
+    scales, pending = scales_and_bounds(parts, request.limits, a.stack)
+    return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
 
 
 def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:
@@ -244,11 +236,9 @@ def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> 
 def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
     """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split."""
     scheme, padding = scaled.scheme, request.engine.padding
-    if in_limbs(scheme.specification, request) is not None:
-        return
     if isinstance(scheme, Residues):
         scheme.symmetric = halved(scaled, a, request)[0]
-    if a.stack * one_panel_bytes(scheme, scheme.specification.shape) > request.workspace:
+    if not _is_split_once(scheme, request):
         return
     if scheme.shares_words:
         b.split_once(scheme, scaled.scales[1], padding)
@@ -257,6 +247,13 @@ def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) ->
         lambda: a.split_once(scheme, scaled.scales[0], padding),
         lambda: b.split_once(scheme, scaled.scales[1], padding),
     )
+
+
+def _is_split_once(scheme: Scheme, request: Request) -> bool:
+    """Return whether a product is not of limbs, and fits the workspace as one panel."""
+    specification = scheme.specification
+    whole = specification.stack * one_panel_bytes(scheme, specification.shape)
+    return whole <= request.workspace and in_limbs(specification, request) is None
 
 
 def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:

@@ -1,7 +1,7 @@
 #include "multiword/runtime/tiles.cuh"
 #include "ozaki/scaling/statistics.cuh"
 
-#define WORDS (COUNTS / 2)
+#define COUNT_WORDS (COUNTS / 2) /* two counts in each */
 /* Partial results of a row in a tile: one of each warp that has numbers of it. */
 template <bool ALONG> constexpr int PARTIALS = ALONG ? WARPS / ROWS : WARPS;
 template <bool ALONG> __device__ int partial(const TileOf<ALONG> &at) {
@@ -59,7 +59,7 @@ struct Sums {
     unsigned total;
     __device__ Sums() : fine(0), coarse(0), square(0), total(0) {
         static_assert(RUN * PARTS < 1 << FIELD && FINE * FIELD < 64 && COARSE * FIELD < 64, "");
-        static_assert(COUNTS == 2 * WORDS && BITS < 20 && FIELD % STEP == 0, "");
+        static_assert(COUNTS == 2 * COUNT_WORDS && BITS < 20 && FIELD % STEP == 0, "");
     }
     /* The high half of |x|, whose 21 leading bits suffice, and the exponent field of the row's largest. */
     __device__ void add(unsigned high, int largest) {
@@ -74,7 +74,7 @@ struct Sums {
     __device__ unsigned count(int q) const {
         return (unsigned)(q < FINE ? fine >> q * FIELD : coarse >> (q - FINE) * FIELD) & ((1 << FIELD) - 1);
     }
-    __device__ unsigned word(int i) const { return count(i) | count(i + WORDS) << 16; }
+    __device__ unsigned word(int i) const { return count(i) | count(i + COUNT_WORDS) << 16; }
 };
 
 /* A tile's share of a row's sum. */
@@ -110,36 +110,36 @@ __device__ void write_sums(const TileOf<ALONG> &at, const StridedParts &x, unsig
     for (int part = 0; part < PARTS; part++)
 #pragma unroll
         for (int j = 0; j < RUN; j++) sums.add(highs[part][j], e + 1022 + lift);
-    __shared__ unsigned words[WORDS + 1][PARTIALS<ALONG>][ROWS];
+    __shared__ unsigned words[COUNT_WORDS + 1][PARTIALS<ALONG>][ROWS];
     __shared__ u64 squares[PARTIALS<ALONG>][ROWS];
     __shared__ int exponents[ROWS];
     const unsigned total = sum_of_lanes<ALONG>(sums.total);
     const u64 square = sum_of_lanes<ALONG>((unsigned)sums.square & 0xfffff)
         + ((u64)sum_of_lanes<ALONG>((unsigned)(sums.square >> 20)) << 20);
 #pragma unroll
-    for (int i = 0; i < WORDS; i++) {
+    for (int i = 0; i < COUNT_WORDS; i++) {
         const unsigned word = sum_of_lanes<ALONG>(sums.word(i));
         if (ALONG ? threadIdx.x % 32 == i : speaks<ALONG>()) words[i][partial(at)][at.local_row] = word;
     }
     if (speaks<ALONG>()) {
-        words[WORDS][partial(at)][at.local_row] = total;
+        words[COUNT_WORDS][partial(at)][at.local_row] = total;
         squares[partial(at)][at.local_row] = square;
         exponents[at.local_row] = e;
     }
     __syncthreads();
     /* Every thread adds up a word of a row, the last of a row its sums. */
     const int length = min(DEPTH, x.columns - at.first_column) * PARTS;
-    for (int task = threadIdx.x; task < (WORDS + 1) * ROWS; task += THREADS) {
+    for (int task = threadIdx.x; task < (COUNT_WORDS + 1) * ROWS; task += THREADS) {
         const int i = task / ROWS, local = task % ROWS, to = at.first_row + local;
         if (to >= x.rows) continue;
         const int exponent = exponents[local];
         const bool counted = exponent != ZERO && exponent != NONFINITE;
         unsigned word = 0;
         for (int j = 0; j < PARTIALS<ALONG>; j++) word += counted ? words[i][j][local] : 0;
-        if (i < WORDS) {
+        if (i < COUNT_WORDS) {
             put(&out.counts[(i64)i * out.rows + to], word & 0xffff);
-            put(&out.counts[(i64)(i + WORDS) * out.rows + to], word >> 16);
-            if (known) known->counts[local][i] = word & 0xffff, known->counts[local][i + WORDS] = word >> 16;
+            put(&out.counts[(i64)(i + COUNT_WORDS) * out.rows + to], word >> 16);
+            if (known) known->counts[local][i] = word & 0xffff, known->counts[local][i + COUNT_WORDS] = word >> 16;
         } else {
             u64 all = 2 * (u64)word + length;
             for (int j = 0; j < PARTIALS<ALONG>; j++) all += squares[j][local];

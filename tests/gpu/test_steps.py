@@ -1,5 +1,6 @@
 """The kernels of scheme "residues" give what their NumPy forms give, number for number."""
 
+import itertools
 from dataclasses import fields
 
 import numpy as np
@@ -12,6 +13,7 @@ from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.small import scales_and_bounds
+from ozaki.product.by_norms import split_by_norms
 from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
@@ -160,6 +162,59 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
             for y in (cupy.asarray(x), cupy.asfortranarray(cupy.asarray(x))):
                 found = residues(real_parts(y), cupy.asarray(scale), system, padding, weighted, width)
                 assert np.array_equal(found.get(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("length", [130, 208, 301, 512, 700, 1023])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_split_by_norms(cupy, kind, dtype, length):
+    """One launch gives what one step after the other does on the host."""
+    x, y = matrix(kind, (37, length), dtype), matrix("wide", (67, length), dtype)
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    parts = 1 + dtype.startswith("complex")
+    limit = norm_limit(target, length * parts)
+    system = residue_system("int8", limit.log2 + 1, length, parts)
+    width = int(limit.log2 / 2) + 2
+    with np.errstate(all="ignore"):
+        statistics = tuple(row_statistics(real_parts(z)) for z in (x, y))
+        scales = tuple(norm_scales(s, limit) for s in statistics)
+        words = [
+            residues(real_parts(z), s, system, 16, weighted, width)
+            for z, s, weighted in zip((x, y), scales, (True, False), strict=True)
+        ]
+        bounds = compute_bounds(statistics, scales, target).wait()
+    for left, right in itertools.product(layouts(cupy, x), layouts(cupy, y)):
+        for limits in (target, None):
+            operands = real_parts(left), real_parts(right)
+            split = split_by_norms(operands, limit, limits, system, 16, width)
+            if length * parts > 1024:
+                assert split is None
+                continue
+            *found, pending = split
+            for ours, of_rows, scale, expected in zip(found, statistics, scales, words, strict=True):
+                for name in FIELDS:
+                    made = getattr(ours.statistics, name).get()
+                    assert np.array_equal(made, getattr(of_rows, name)), name
+                assert np.array_equal(ours.scales.get(), scale)
+                assert np.array_equal(ours.words.get(), expected)
+            if limits is not None:
+                numbers = pending.wait()
+                assert np.allclose(numbers.log2_squares, bounds.log2_squares, rtol=1e-14)
+                assert numbers._replace(log2_squares=bounds.log2_squares) == bounds
+
+
+def test_rows_that_suit_no_tile(cupy):
+    limit, system = norm_limit(FORMATS["fp64"], 100), residue_system("int8", 109.2, 1024, 1)
+    for rows, length, floating in (
+        (40, 128, False),
+        (40, 1025, False),
+        (40, 200, True),
+        (1 << 15, 200, False),
+    ):
+        x = cupy.zeros((rows, length))
+        of_words = residue_system("fp64", 109.2, 1024, 1) if floating else system
+        assert split_by_norms(([x], [x]), limit, FORMATS["fp64"], of_words, 16, 55) is None
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (37, 29), (130, 261)], ids=str)
