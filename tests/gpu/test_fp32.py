@@ -216,25 +216,23 @@ def test_threads_and_streams_keep_apart(cupy):
 
 
 def test_out_of_memory_becomes_panels_and_then_an_error(cupy):
-    gc.collect()  # what other tests left would be given back in between, and be enough
-    pool = cupy.get_default_memory_pool()
-    x, y = (cupy.asarray(normal(np.random.default_rng(i), (3072, 3072))) for i in (12, 13))
-    assert matmul_plan(x, y).choice == "fast-fp16"
-    whole = matmul(x, y)
-    pool.free_all_blocks()
-    cupy.cuda.Device().synchronize()
-    try:
-        pool.set_limit(size=pool.total_bytes() + (99 << 20))  # some of which other tests may have left
+    pool = cupy.cuda.MemoryPool()  # in which no other test has left, or gives back, anything
+    with cupy.cuda.using_allocator(pool.malloc):
+        x, y = (cupy.asarray(normal(np.random.default_rng(i), (3072, 3072))) for i in (12, 13))
+        assert matmul_plan(x, y).choice == "fast-fp16"
+        whole = matmul(x, y)
+        cupy.cuda.Device().synchronize()
+        pool.free_all_blocks()
+        pool.set_limit(size=pool.used_bytes() + (99 << 20))
         parts = matmul(x, y)
-        gc.collect()  # what errors that were caught still refer to, too
+        gc.collect()  # what errors that were caught still refer to
         pool.free_all_blocks()
         pool.set_limit(size=pool.used_bytes() + (1 << 20))
         with pytest.raises(MemoryError):
             matmul(x, y)
-    finally:
         pool.set_limit(size=0)
-    scale = abs(x.astype(np.float64)) @ abs(y.astype(np.float64))
-    assert (abs(whole - parts.astype(np.float64)) <= 2.0**-20 * scale).all()
+        scale = abs(x.astype(np.float64)) @ abs(y.astype(np.float64))
+        assert (abs(whole - parts.astype(np.float64)) <= 2.0**-20 * scale).all()
 
 
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if not SCHEMES[s].plain])
