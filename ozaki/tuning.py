@@ -86,10 +86,6 @@ LARGEST_IN_ONE_CALL = 1 << 22
 """Numbers of a matrix up to which all steps in one call are faster than one after the other: a tenth at 512 ×
 512, a twentieth at 1024 × 1024, nothing at 2048 × 2048 (AVX-512 VNNI, two cores)."""
 
-SMALLEST_BY_KERNEL = 1 << 21
-"""Multiplications of magnitudes from which the bytes' kernel is worth its calls: a BLAS's threads would be in
-the way of what follows."""
-
 OVERHEAD_ELEMENTS = 64
 """What a small product takes besides its elements, in elements."""
 

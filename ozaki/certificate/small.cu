@@ -70,9 +70,12 @@ scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of
 #pragma unroll
         for (int q = 0; q < COUNTS; q++) if (threadIdx.x % 32 == q) counts[warp][q] = found.counts[q];
         __syncwarp();
-        Seen &seen = second ? of_columns : of_rows;
-        seen.measure(found.exponent, found.total, found.square, scale);
-        seen.count(found.exponent, scale, length, top, counts[warp]);
+        const auto see = [&](Seen &seen) {
+            seen.measure(found.exponent, found.total, found.square, scale);
+            seen.count(found.exponent, scale, length, top, counts[warp]);
+        };
+        if (second) see(of_columns);
+        else see(of_rows);
         __syncwarp();
     }
     of_rows.raise(largest[0]);

@@ -45,6 +45,19 @@ class Bound(Struct):
         *members(ctypes.c_void_p, "maxima", "bounds"),
     )
 
+    @classmethod
+    def sent_by(cls, readback: Readback, length: int, limit: NormLimit, limits: Format) -> Bound:
+        """Return what bounds below the norm limit of a format take, for rows of that many numbers."""
+        return cls(
+            length=length,
+            top=limit.bits // 2,
+            enough=enough(length, limits),
+            maxima=kept_zeros((MERGED_NUMBERS,), np.uint64),
+            bounds=int(readback.address),
+        )
+
+
+_NO_BOUND = Bound(length=0, top=0, enough=0, maxima=None, bounds=None)
 
 _ROWS = 8
 
@@ -130,17 +143,14 @@ def split_by_norms(
         split.append(SplitFactor(statistics, scales, words))
         along.append(layout["ALONG_K"])
         blocks += -(-height // _ROWS)
-    bound, pending = Bound(length=length, top=0, enough=0, maxima=None, bounds=None), None
-    if limits is not None:
-        readback, maxima = Readback(NUMBERS), kept_zeros((MERGED_NUMBERS,), np.uint64)
-        to_host, share = int(readback.address), enough(length, limits)
-        bound = Bound(length=length, top=limit.bits // 2, enough=share, maxima=maxima, bounds=to_host)
-        pending = PendingNumbers(readback.look, length)
+    readback = None if limits is None else Readback(NUMBERS)
+    bound = Bound.sent_by(readback, length, limit, limits) if readback and limits else _NO_BOUND
     constants = _constants(system, width, padded_columns, count, tile)
     constants |= {"REAL": layout["REAL"], "ALONG_A": along[0], "ALONG_B": along[1]}
     shared = 8 * count * _ROWS * (tile["THREADS"] * tile["RUN"] // _ROWS + 2)
     arguments += [np.int32(padded_columns), bound]
     _SPLIT_BY_NORMS((blocks,), (tile["THREADS"],), tuple(arguments), shared=shared, **constants)
-    if limits is not None:
-        readback.send()
-    return split[0], split[1], pending
+    if readback is None:
+        return split[0], split[1], None
+    readback.send()
+    return split[0], split[1], PendingNumbers(readback.look, length)
