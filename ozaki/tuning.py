@@ -5,7 +5,7 @@ What a proof needs stands beside the proof instead.
 
 # --- product and execution ---
 
-ELEMENT_WISE = {"cublas": (0.8, 5e-5)}
+ELEMENT_WISE = {"cublas": (0.8, 2e-5)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes (H200,
 notes-dgemm): for predicted times."""
 
