@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import ozaki
 from ozaki.arguments import request_of
-from ozaki.execution import eager
+from ozaki.execution import eager, stacks
 from ozaki.execution.at_once import product_at_once
 from ozaki.product.factor import Factor
 from tests.cases import FACES, KINDS, TARGETS, in_dtype, matrices
@@ -102,6 +102,52 @@ def test_products_with_many_zeros_need_no_pipeline(without_numba, kind, n, dtype
             assert found is not None
             assert same(found, without_numba(FACES[dtype], x, y, accuracy=accuracy))
     assert same(FACES[dtype](a, a.T), without_numba(FACES[dtype], a, a.T))
+
+
+def transforms(rng, count, dtype):
+    """Rotations and translations, whose last row is (0, 0, 0, 1)."""
+    x = np.zeros((count, 4, 4), dtype)
+    x[:, :3] = in_dtype(rng.standard_normal((count, 3, 4)), rng.standard_normal((count, 3, 4)), dtype)[0]
+    x[:, :3, 3] *= 1000
+    x[:, 3, 3] = 1
+    return x
+
+
+@pytest.mark.parametrize("dtype", FACES)
+def test_transforms_need_no_pipeline(without_numba, monkeypatch, dtype):
+    """A row and a column without a nonzero number in common leave nothing to decide."""
+    rng = np.random.default_rng(6)
+    x, y = transforms(rng, 50, dtype), transforms(rng, 50, dtype)
+    expected = without_numba(ozaki.matmul, x, y)
+    monkeypatch.setattr(stacks, "grouped_products", None)
+    assert same(ozaki.matmul(x, y), expected)
+    assert same(direct(x[0], y[0]), expected[0])
+    if dtype == "float64":
+        for a, b, c in zip(x, y, expected, strict=True):
+            assert same(c, rounded_product(a, b))
+
+
+@settings(suppress_health_check=FIXTURES, max_examples=300, deadline=None)
+@given(
+    st.tuples(*(st.integers(1, 7) for _ in range(3))),
+    st.sampled_from(list(FACES)),
+    st.sampled_from(["fp64", "fp32"]),
+    st.sampled_from([0.2, 0.5, 0.8]),
+    st.sampled_from([1, 30, 300]),
+    st.integers(0, 2**32),
+)
+def test_stacks_with_zeros(without_numba, shape, dtype, accuracy, zeros, spread, seed):
+    """Numbers of all sizes, graded ones, zeros, some Inf and NaN."""
+    (m, k, n), rng, pair = shape, np.random.default_rng(seed), []
+    grades = 2.0 ** rng.integers(-spread, spread + 1, k) if seed % 2 else np.ones(k)
+    for size, of_grades in (((6, m, k), grades), ((6, k, n), 1 / grades[:, None])):
+        x = rng.standard_normal(size) * 2.0 ** rng.integers(-spread, spread + 1, size) * of_grades
+        x[rng.random(size) < zeros] = 0
+        x[rng.random(size) < 0.005] = rng.choice([np.inf, -np.inf, np.nan])
+        pair.append(in_dtype(x, x, dtype)[0])
+    with np.errstate(all="ignore"):
+        found = ozaki.matmul(*pair, accuracy=accuracy)
+        assert same(found, without_numba(ozaki.matmul, *pair, accuracy=accuracy))
 
 
 @pytest.mark.parametrize("bits", range(1, 30))

@@ -54,6 +54,8 @@ class Digits:
             assert counted is not None  # all is compiled
             self._scale, self._width, bits = counted
             self.undecided: np.ndarray = bits < 0
+            if request.certified and self.undecided.any():
+                self._lose_nothing_without_bounds()
         else:
             self._given_scales()
 
@@ -78,13 +80,38 @@ class Digits:
 
     def _given_scales(self) -> None:
         """Take the scales of a requested width, or the smallest that lose nothing."""
-        exponent, total, _, _ = self._sums
-        exact = self._request.accuracy == "exact"
+        exact, exponent = self._request.accuracy == "exact", self._sums[0]
         scale = exact_scales([self._x]) if exact else width_scales(exponent, int(self._request.accuracy))
         sides = np.split(scale == NONFINITE_ROW, [self._stack * self._m])
         nonfinite = np.hstack([rows.reshape(self._stack, -1) for rows in sides])
-        self._scale, self._width = scale, np.where(total > 0, exponent + scale, 0).astype(np.int32)
+        self._scale = scale
+        self._width = self._widths()
         self.undecided = np.asarray(nonfinite.any(axis=1))
+
+    def _lose_nothing_without_bounds(self) -> None:
+        """Decide products with a row and a column, neither zero, that have no nonzero number in common.
+
+        |A||B| of that pair is 0 and T is not, so that no bound proves anything: its N + M <= k numbers leave
+        nothing of the counting bound, equilibrated or not, nor of the pairwise one. Integers lose nothing.
+        """
+        which = np.flatnonzero(self.undecided)
+        of_left, of_right = (
+            first + which[:, None] * size + np.arange(size)
+            for first, size in ((0, self._m), (self._stack * self._m, self._n))
+        )
+        left, right = self._x[of_left] != 0, self._x[of_right] != 0
+        common = left.astype(np.float32) @ right.astype(np.float32).swapaxes(1, 2)
+        apart = (common == 0) & left.any(axis=2)[:, :, None] & right.any(axis=2)[:, None]
+        decided = apart.any(axis=(1, 2))
+        rows = np.hstack([of_left[decided], of_right[decided]]).ravel()
+        self._scale[rows] = exact_scales([self._x[rows]])
+        self._width[rows] = self._widths(rows)
+        self.undecided[which[decided]] = False
+
+    def _widths(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return the bits of the integers of some rows."""
+        exponent, total, _, _ = self._sums
+        return np.where(total[rows] > 0, exponent[rows] + self._scale[rows], 0).astype(np.int32)
 
 
 def _real_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
