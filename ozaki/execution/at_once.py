@@ -33,12 +33,13 @@ def product_at_once(a: Factor, b: Factor, request: Request) -> np.ndarray | None
     sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
     kind = None if prepared else kind_in_bytes(sizes, dtype, request)
     in_digits = seconds_in_digits(sizes, dtype, request)
-    if kind is not None and kind.seconds <= in_digits:
-        return product_in_bytes(a, b, kind, request)
+    in_bytes = kind is not None and kind.seconds <= in_digits
+    if kind is not None and in_bytes and (out := product_in_bytes(a, b, kind, request)) is not None:
+        return out
     if in_digits == math.inf:
         return None
     digits = Digits(a.matrix[None], b.matrix.T[None], request)
-    if digits.undecided[0] and request.certified:
+    if digits.undecided[0] and request.certified and not in_bytes:
         digits.widen(a, b)
     out = digits.products()[0]
     return None if digits.undecided[0] else out
@@ -56,10 +57,22 @@ def products_at_once(
     (s, m, k), n, dtype = rows.shape, columns.shape[1], rows.dtype
     kind = kind_in_bytes((s, m, k, n), dtype, request)
     in_digits = seconds_in_digits((s, m, k, n), dtype, request)
-    if kind is not None and kind.seconds <= in_digits:
-        return products_in_bytes(rows, columns.swapaxes(1, 2), kind, request)
-    if in_digits == math.inf:
-        return None
+    if kind is None or in_digits < kind.seconds:
+        return None if in_digits == math.inf else _products_in_digits(rows, columns, request)
+    made = products_in_bytes(rows, columns.swapaxes(1, 2), kind, request)
+    if made is None or in_digits == math.inf or not made[1].any():
+        return made
+    out, undecided = made  # some of them lose nothing, for which bytes are too short
+    which = np.flatnonzero(undecided)
+    out[which], undecided[which] = _products_in_digits(rows[which], columns[which], request)
+    return out, undecided
+
+
+def _products_in_digits(
+    rows: np.ndarray, columns: np.ndarray, request: Request
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `products_at_once` does, of digits."""
+    (s, m, k), n, dtype = rows.shape, columns.shape[1], rows.dtype
     out, undecided = np.empty((s, m, n), dtype), np.empty(s, np.bool_)
 
     def work(block: slice) -> None:

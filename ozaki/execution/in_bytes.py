@@ -6,6 +6,7 @@ ones, and those of stacks that the counting bound leaves undecided, are left to 
 
 from __future__ import annotations
 
+import math
 import time
 from functools import lru_cache
 from itertools import count
@@ -19,6 +20,7 @@ from multiword.runtime.parallel import in_threads, over_rows, thread_count
 from multiword.tuning import INT8_CPU_AT_ONCE_ALONE, MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.pairwise import proves_nothing
 from ozaki.execution.eager import bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
@@ -28,7 +30,7 @@ from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import COMPILED_FORM as STATISTICS
 from ozaki.scaling.statistics import LEVELS, RowStatistics
 from ozaki.schemes import ProductSpecification
-from ozaki.tuning import LARGEST_IN_ONE_CALL, OVERHEAD_ELEMENTS
+from ozaki.tuning import LARGEST_IN_DIGITS, LARGEST_IN_ONE_CALL, OVERHEAD_ELEMENTS
 
 FORM = "ozaki.execution.in_bytes_numba"
 
@@ -112,6 +114,8 @@ def product_in_bytes(a: Factor, b: Factor, kind: Kind, request: Request) -> np.n
     if bits == 0:
         return out
     if bits < 0 and kind.request.certified:
+        if math.prod(kind.shape) <= LARGEST_IN_DIGITS and proves_nothing(a.matrix, b.matrix.T):
+            return None  # digits are long enough
         a.statistics, b.statistics = numbers.statistics(slice(0, m)), numbers.statistics(slice(m, m + n))
         stack.bits[0] = bits = bits_of_level_factors(a, b, request)
         numbers.scale[:] += max(bits, 0)

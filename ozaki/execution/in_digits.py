@@ -12,6 +12,7 @@ import numpy as np
 
 from multiword.runtime.compiled import compiled
 from ozaki.certificate.counted import counted_scales
+from ozaki.certificate.pairwise import proves_nothing
 from ozaki.execution.eager import bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
@@ -76,7 +77,10 @@ class Digits:
         form.products(*given, out, *form.work_arrays(k, self._n))
         if self._dtype.kind == "c":
             out = out.view(np.complex128)
-        return out.astype(self._dtype, copy=False).reshape(self._stack, self._m, -1)
+        if out.dtype != self._dtype:
+            with np.errstate(over="ignore"):  # in a thread that has not the caller's
+                out = out.astype(self._dtype)
+        return out.reshape(self._stack, self._m, -1)
 
     def _given_scales(self) -> None:
         """Take the scales of a requested width, or the smallest that lose nothing."""
@@ -89,20 +93,13 @@ class Digits:
         self.undecided = np.asarray(nonfinite.any(axis=1))
 
     def _lose_nothing_without_bounds(self) -> None:
-        """Decide products with a row and a column, neither zero, that have no nonzero number in common.
-
-        |A||B| of that pair is 0 and T is not, so that no bound proves anything: its N + M <= k numbers leave
-        nothing of the counting bound, equilibrated or not, nor of the pairwise one. Integers lose nothing.
-        """
+        """Decide products of which no bound proves anything."""
         which = np.flatnonzero(self.undecided)
         of_left, of_right = (
             first + which[:, None] * size + np.arange(size)
             for first, size in ((0, self._m), (self._stack * self._m, self._n))
         )
-        left, right = self._x[of_left] != 0, self._x[of_right] != 0
-        common = left.astype(np.float32) @ right.astype(np.float32).swapaxes(1, 2)
-        apart = (common == 0) & left.any(axis=2)[:, :, None] & right.any(axis=2)[:, None]
-        decided = apart.any(axis=(1, 2))
+        decided = proves_nothing(self._x[of_left], self._x[of_right])
         rows = np.hstack([of_left[decided], of_right[decided]]).ravel()
         self._scale[rows] = exact_scales([self._x[rows]])
         self._width[rows] = self._widths(rows)
