@@ -13,7 +13,7 @@ from multiword.engines.host import Host
 from multiword.runtime.parallel import over_rows
 from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.execution.few_columns import product_of_few_columns
-from ozaki.execution.in_bytes import kind_in_bytes, product_in_bytes, products_in_bytes
+from ozaki.execution.in_bytes import Kind, kind_in_bytes, product_in_bytes, products_in_bytes
 from ozaki.execution.in_digits import Digits, seconds_in_digits
 from ozaki.execution.short_rows import product_of_short_rows
 from ozaki.product.factor import Factor
@@ -31,15 +31,13 @@ def product_at_once(a: Factor, b: Factor, request: Request) -> np.ndarray | None
         if (out := row_by_row(a, b, request)) is not None:
             return out
     sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
-    kind = None if prepared else kind_in_bytes(sizes, dtype, request)
-    in_digits = seconds_in_digits(sizes, dtype, request)
-    in_bytes = kind is not None and kind.seconds <= in_digits
-    if kind is not None and in_bytes and (out := product_in_bytes(a, b, kind, request)) is not None:
+    kind, in_digits = _ways(sizes, dtype, request, prepared)
+    if kind is not None and (out := product_in_bytes(a, b, kind, request)) is not None:
         return out
-    if in_digits == math.inf:
+    if not in_digits:
         return None
     digits = Digits(a.matrix[None], b.matrix.T[None], request)
-    if digits.undecided[0] and request.certified and not in_bytes:
+    if digits.undecided[0] and request.certified and kind is None:
         digits.widen(a, b)
     out = digits.products()[0]
     return None if digits.undecided[0] else out
@@ -55,17 +53,28 @@ def products_at_once(
     if not _by_default(request):
         return None
     (s, m, k), n, dtype = rows.shape, columns.shape[1], rows.dtype
-    kind = kind_in_bytes((s, m, k, n), dtype, request)
-    in_digits = seconds_in_digits((s, m, k, n), dtype, request)
-    if kind is None or in_digits < kind.seconds:
-        return None if in_digits == math.inf else _products_in_digits(rows, columns, request)
+    kind, in_digits = _ways((s, m, k, n), dtype, request)
+    if kind is None:
+        return _products_in_digits(rows, columns, request) if in_digits else None
     made = products_in_bytes(rows, columns.swapaxes(1, 2), kind, request)
-    if made is None or in_digits == math.inf or not made[1].any():
+    if made is None or not in_digits or not made[1].any():
         return made
     out, undecided = made  # some of them lose nothing, for which bytes are too short
     which = np.flatnonzero(undecided)
     out[which], undecided[which] = _products_in_digits(rows[which], columns[which], request)
     return out, undecided
+
+
+def _ways(
+    sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request, prepared: bool = False
+) -> tuple[Kind | None, bool]:
+    """Return the kind of a stack of products in bytes, or None, and whether they may go in digits.
+
+    Prepared factors do not go in bytes, nor do products that take less time in digits.
+    """
+    kind = None if prepared else kind_in_bytes(sizes, dtype, request)
+    seconds = seconds_in_digits(sizes, dtype, request)
+    return None if kind is None or seconds < kind.seconds else kind, seconds < math.inf
 
 
 def _products_in_digits(

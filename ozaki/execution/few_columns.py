@@ -14,7 +14,6 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
-from ozaki.certificate.decision import EVERYTHING
 from ozaki.execution.eager import counted_bits
 from ozaki.execution.in_floats import FURTHEST, bits_in_floats, scaled_columns, written_to
 from ozaki.product import steps
@@ -37,7 +36,7 @@ def product_of_few_columns(a: Factor, b: Factor, request: Request) -> np.ndarray
     asked = bits_in_floats(a, b, request, lambda: counted_bits(a, b, request))
     if asked is None:
         return None
-    whole, bits = asked < EVERYTHING, asked % EVERYTHING  # norm scales, where nothing is rounded
+    bits, whole = asked
     scales = steps.both_norm_scales(a, b, request, bits)
     turned, dtype = a.rows < b.rows, a.matrix.dtype
     (long, columns), (scale, column_scale) = (

@@ -115,7 +115,7 @@ def product_in_bytes(a: Factor, b: Factor, kind: Kind, request: Request) -> np.n
         return out
     if bits < 0 and kind.request.certified:
         if math.prod(kind.shape) <= LARGEST_IN_DIGITS and proves_nothing(a.matrix, b.matrix.T):
-            return None  # digits are long enough
+            return None  # bytes are too short, and nothing need be asked
         a.statistics, b.statistics = numbers.statistics(slice(0, m)), numbers.statistics(slice(m, m + n))
         stack.bits[0] = bits = bits_of_level_factors(a, b, request)
         numbers.scale[:] += max(bits, 0)

@@ -1,7 +1,8 @@
 """Products of small matrices on a CPU, compiled: integers in digits whose products float64 adds up exactly.
 
 They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, graded
-ones, and those of stacks that the counting bound leaves undecided, are left to the steps of all others.
+ones, and those of stacks that the counting bound leaves undecided, are left to the steps of all others; but
+those of which no bound proves anything lose nothing.
 """
 
 from __future__ import annotations

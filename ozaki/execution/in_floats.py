@@ -22,18 +22,23 @@ LEAST, LEAST_SINGLE = 2.0**-1000, 2.0**-126
 """Results are at least these: no subnormal numbers of float64 or float32, which would be rounded twice."""
 
 
-def bits_in_floats(a: Factor, b: Factor, request: Request, count: Callable[[], int]) -> int | None:
-    """Return the bits by which integers of norm scales grow, `EVERYTHING` if nothing is rounded to integers.
+def bits_in_floats(
+    a: Factor, b: Factor, request: Request, count: Callable[[], int]
+) -> tuple[int, bool] | None:
+    """Return the bits by which norm scales grow, and whether scaled numbers are rounded to integers.
 
-    `count` asks the counting bound, which fails with -1. None if the product is left to others.
+    Those that lose nothing are not rounded, and their scales do not grow. `count` asks the counting bound,
+    which fails with -1. None if the product is left to others.
     """
     if request.accuracy == "exact":
-        return EVERYTHING
+        return 0, False
     if not request.certified:
-        return 0
+        return 0, True
     if (bits := count()) < 0:
         bits = bits_of_level_factors(a, b, request, EVERYTHING)
-    return None if bits < 0 or WIDENED_IN_ALL < bits < EVERYTHING else bits
+    if bits == EVERYTHING:
+        return 0, False
+    return (bits, True) if 0 <= bits <= WIDENED_IN_ALL else None
 
 
 def as_doubles(x: np.ndarray) -> np.ndarray:

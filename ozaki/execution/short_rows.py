@@ -15,7 +15,6 @@ from multiword.runtime.parallel import compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
-from ozaki.certificate.decision import EVERYTHING
 from ozaki.execution.in_floats import as_doubles, bits_in_floats, scaled_columns, written_to
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
@@ -35,11 +34,11 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     sides = _Side(form, rows, limits), _Side(form, columns, limits)
     if not (sides[0].measured and sides[1].measured):
         return None
-    bits = bits_in_floats(a, b, request, lambda: _counted_bits(form, sides, limits))
-    if bits is None:
+    asked = bits_in_floats(a, b, request, lambda: _counted_bits(form, sides, limits))
+    if asked is None:
         return None
-    whole = bits < EVERYTHING  # else the norm scales
-    scale, column_scale = (side.scale + np.int32(bits % EVERYTHING) for side in sides)
+    bits, whole = asked
+    scale, column_scale = (side.scale + np.int32(bits) for side in sides)
     scaled = scaled_columns(columns, column_scale, whole, a.k)
     if scaled is None:
         return None
