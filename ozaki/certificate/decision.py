@@ -52,6 +52,12 @@ def log2_product(bounds: Bounds) -> float:
     return sum(map(log2_norm, bounds.log2_squares)) + 2.0**-10
 
 
+def log2_products(bounds: np.ndarray, length: int) -> np.ndarray:
+    """Return about what `log2_product` does of each product of a stack, from rows of `Bounds`."""
+    half = bounds[:, 3:5] / 2
+    return (half + np.log2(1 + (math.sqrt(length) / 2 + 1) * np.exp2(-half))).sum(axis=1)
+
+
 def counting_error(bounds: Bounds, target: Format) -> float:
     """Return the error that the counting bound certifies: a bound of max |C - AB| / |A||B|, or inf.
 
@@ -168,14 +174,16 @@ def decide_stack(
     length: int,
     target: Format,
     answer: Callable[[Ask, np.ndarray], Sequence[Any]] | None = None,
+    lossless: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the bits by which the integers of each product of a stack must grow, from rows of `Bounds`.
 
     The decisions advance in lockstep: answer(question, products) answers all that ask the same. Without it,
-    a product whose counting bound is not enough stays `UNDECIDED`.
+    a product whose counting bound is not enough stays `UNDECIDED`. Of `lossless` ones nothing is asked.
     """
-    bits = np.zeros(len(bounds), np.int64)
-    left = np.flatnonzero(bounds[:, 0] != CERTIFIED)
+    known = np.zeros(len(bounds), np.bool_) if lossless is None else lossless
+    bits = np.where(known, EVERYTHING, 0)
+    left = np.flatnonzero((bounds[:, 0] != CERTIFIED) & ~known)
     decisions = {i: decide(target) for i in left.tolist()}
     questions = {i: next(decision) for i, decision in decisions.items()}
     answers: Iterable[Any] = (Bounds.of(numbers, length) for numbers in bounds[left].tolist())

@@ -18,6 +18,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import side_by_side
+from multiword.runtime.readback import Readback
 from ozaki.certificate.counting import NOT_FINITE, OPEN, Bounds, PendingBounds, PendingNumbers
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
@@ -40,9 +41,10 @@ class _Equilibrated(Exception):
         self.factors = a, b
 
 
-COUNTED, PAIRED, GRADED = range(3)
+COUNTED, PAIRED, GRADED, APART = range(4)
 """The evidence that a graph computes: bounds from counts; also the pairwise bound, and whether a few rows
-prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by."""
+prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by; or of
+which products of a stack no bound proves anything."""
 
 
 class _Variant(NamedTuple):
@@ -70,6 +72,9 @@ class _Variant(NamedTuple):
 USUAL = _Variant(0)
 """Of integers of norm scales, which counts prove to be wide enough."""
 
+SPARING = _Variant(steps.SPARE_BITS, APART)
+"""Of a stack, with room for integers that lose nothing where no bound proves anything: the GPU decides."""
+
 
 @dataclass(frozen=True)
 class _Answers:
@@ -81,6 +86,7 @@ class _Answers:
     bounds : those of the norm scales.
     level, pairwise_bound, exponents : for the certificate, with more evidence than counts.
     wide : scales wider than by WIDENED_IN_ALL bits, and their bounds.
+    lossless : which products of a stack lose nothing.
     """
 
     scales: tuple[Array, Array]
@@ -89,6 +95,7 @@ class _Answers:
     pairwise_bound: Callable[[], PairwiseBound] | None = None
     exponents: InnerExponents | None = None
     wide: tuple[tuple[Array, Array], PendingBounds] | None = None
+    lossless: Readback | None = None
 
 
 _Replayed = Call[_Variant, _Answers]
@@ -211,11 +218,18 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             return None
         out, self.memory.busy = self._result(a, b), True
         try:
-            answers = self._replay(USUAL, a, b, out).answers
+            answers = self._replay(self._expected, a, b, out).answers
             if answers.bounds is None or answers.bounds.certify_all():
+                self._expected = USUAL
                 return out, np.zeros(a.stack, np.bool_)
             bounds = answers.bounds.wait_for_stack()
             hard, nonfinite = (bounds[:, 0] == state for state in (OPEN, NOT_FINITE))
+            if hard.any() and not self._lacks(SPARING):
+                if answers.lossless is None:
+                    answers = self._replay(SPARING, a, b, out).answers
+                lossless = _computed(answers.lossless).look() != 0
+                self._expected = SPARING if lossless.any() else USUAL
+                hard &= ~lossless
             if nonfinite.any():
                 steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
@@ -227,12 +241,16 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             self.memory.busy = False
 
     def _without(self, variant: _Variant) -> _Variant:
+        if variant == SPARING:
+            return USUAL
         return _Variant(None, variant.evidence)  # until the bounds call for another
 
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
-        at_once = steps.scales_at_once(a, b, request) if variant == USUAL else None
+        at_once = steps.scales_at_once(a, b, request) if variant in (USUAL, SPARING) else None
+        if variant == SPARING:
+            return self._launch_sparing(at_once, a, b, out)
         if at_once is not None or not request.certified:
             scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
             self._finish(self._begin(variant, scales, a, b), a, b, out)
@@ -252,6 +270,20 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             lambda: steps.bounds(a, b, request, scales, a.stack),
         )
         return _Answers(scales, bounds, wide=wide)
+
+    def _launch_sparing(
+        self, at_once: tuple[steps.Scales, PendingNumbers | None] | None, a: Factor, b: Factor, out: Array
+    ) -> _Answers:
+        """Launch the steps of a stack after scales and bounds, if these have been launched at once."""
+        scales, pending = at_once or (steps.both_norm_scales(a, b, self._request), None)
+        if pending is None:
+            pending = steps.bounds(a, b, self._request, scales, a.stack)
+        sparing = steps.scales_that_lose_nothing(a, b, self._request, scales)
+        if sparing is None:
+            raise Unfit
+        split_by, lossless = sparing
+        self._finish(self._begin(SPARING, split_by, a, b), a, b, out)
+        return _Answers(scales, pending, lossless=lossless)
 
     def _launch_evidence(
         self,
@@ -292,7 +324,9 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         if variant.product is None:
             return None
         request, (bits, specification) = self._request, variant.product
-        if specification is None:
+        if variant.evidence == APART:
+            scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, bits))
+        elif specification is None:
             scaled = steps.norm_scaled(a, b, request, bits)
         else:
             scaled = ScaledProduct(scales, steps.choose_scheme(specification, request))

@@ -13,7 +13,7 @@ import numpy as np
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, namespace
 from ozaki.certificate.counting import Bounds, PendingBounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
+from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_products
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
 from ozaki.execution.eager import Factors, product
@@ -67,10 +67,17 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
     else:
         data = _StackData(a, b, request)
         bounds = data.versions[0].bounds.wait_for_stack()
-        bits = decide_stack(bounds, a.length, request.limits, data.answer)
+        lossless = _lossless(a, b, request, data.versions[0].scales) if a.on_gpu else None
+        bits = decide_stack(bounds, a.length, request.limits, data.answer, lossless)
         for number, version in enumerate(data.versions):
             of_version = np.flatnonzero(data.version == number)
             yield from version.groups(of_version, bits[of_version], data.position[of_version], request)
+
+
+def _lossless(a: Factor, b: Factor, request: Request, scales: Scales) -> np.ndarray | None:
+    """Return of which products of a stack a GPU says that they are not to lose anything."""
+    found = steps.scales_that_lose_nothing(a, b, request, scales)
+    return None if found is None else found[1].wait() != 0
 
 
 class _Version:
@@ -155,7 +162,7 @@ class _StackData:
 def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> Iterator[Group]:
     """Yield the products of given scales in groups that take about as many moduli."""
     bounds = steps.bounds(a, b, request, scales, a.stack).wait_for_stack()
-    moduli = np.array([log2_product(Bounds.of(x, a.length)) // BITS_OF_A_GROUP for x in bounds.tolist()])
+    moduli = log2_products(bounds, a.length) // BITS_OF_A_GROUP
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
         which = _all_or(indices, a.stack)

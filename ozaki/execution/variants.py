@@ -107,6 +107,10 @@ class Captured(Generic[V, A]):
         call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
         return call
 
+    def _lacks(self, variant: V) -> bool:
+        """Return whether a variant is known to have no graph."""
+        return self._graphs.get(variant, self) is None
+
     def _without(self, variant: V) -> V:
         """Return what to expect after a variant that has no graph."""
         return variant

@@ -22,6 +22,8 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
+from multiword.runtime.readback import Readback
+from ozaki.certificate.apart import scales_that_lose_nothing as lossless_scales
 from ozaki.certificate.counting import Bounds, PendingBounds, PendingNumbers, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
@@ -178,6 +180,21 @@ def scales_at_once(a: Factor, b: Factor, request: Request) -> tuple[Scales, Pend
         return None
     scales, pending = scales_and_bounds(parts, request.limits, a.stack)
     return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
+
+
+SPARE_BITS = 22
+"""Bits by which integers that lose nothing may be wider than those of norm scales, where a GPU decides."""
+
+
+def scales_that_lose_nothing(
+    a: Factor, b: Factor, request: Request, scales: Scales
+) -> tuple[Scales, Readback] | None:
+    """Return norm scales but for products of a stack of which no bound proves anything, and which these are.
+
+    Their integers are no wider than those of norm scales and `SPARE_BITS`. None where a GPU has no room.
+    """
+    norm = row_limit(a, request).bits + 2 * SPARE_BITS
+    return lossless_scales((a.parts, b.parts), scales, a.stack, norm)
 
 
 def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:

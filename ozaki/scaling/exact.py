@@ -61,14 +61,14 @@ def _in_one_launch() -> Any:
     )
 
 
-_CONSTANTS: dict[str, Any] = {"NOTHING": _ZERO, "BAD": _BAD}
+LAST_PLACE_CONSTANTS: dict[str, Any] = {"NOTHING": _ZERO, "BAD": _BAD}
 _RUN = 16
 """Numbers to a thread in a tile, of both parts together."""
 
 
 def _tile(parts: int, columns: int) -> dict[str, Any]:
     run = _RUN // parts
-    return {**_CONSTANTS, **tile_rows(run, columns, 32), "PARTS": parts, "RUN": run}
+    return {**LAST_PLACE_CONSTANTS, **tile_rows(run, columns, 32), "PARTS": parts, "RUN": run}
 
 
 _LAST_PLACES = Kernel(
