@@ -140,7 +140,7 @@ class Steps:
 
         return launch
 
-    def scales_at_once(self, a, b, request):
+    def scales_at_once(self, a, b, request, wider=None):
         return None
 
     def both_norm_scales(self, a, b, request, bits=0):

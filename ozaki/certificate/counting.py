@@ -212,7 +212,7 @@ def _operand_host(
     summed, length = statistics.finite_nonzero, statistics.length
     form = compiled(COMPILED_FORM)
     if form is not None:
-        rows, sums = _empty_rows(len(scale), np), (statistics.exponent, statistics.total, statistics.square)
+        rows, sums = empty_rows(len(scale), np), (statistics.exponent, statistics.total, statistics.square)
         largest, reached = np.empty((stack, 3)), np.empty((stack + 1, OCTAVES), np.int64)
         given = *sums, statistics.counts, scale.astype(np.int32, copy=False), length, math.isqrt(length), top
         form.row_bounds(*given, rows.total, rows.truncation_scale, rows.scale_offset, largest, reached)
@@ -297,7 +297,7 @@ def _bounds_device(
     # Zeros are filled in at every replay: what that takes lets the split begin first (1024 x 1024: 4 µs).
     maxima = (cupy.zeros if blocks > 1 else cupy.empty)((stack, MERGED_NUMBERS), np.uint64)
     readback = Readback(stack * NUMBERS)
-    rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
+    rows = empty_rows(len(scales[0]), cupy), empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
     for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
@@ -309,5 +309,6 @@ def _bounds_device(
     return PendingBounds(readback.look, length, rows)
 
 
-def _empty_rows(count: int, xp: Any) -> RowBounds:
+def empty_rows(count: int, xp: Any) -> RowBounds:
+    """Return bounds of so many rows, to be written."""
     return RowBounds(xp.empty(count, xp.float64), *(xp.empty(count, xp.int32) for _ in range(2)))

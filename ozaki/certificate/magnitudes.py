@@ -46,6 +46,11 @@ _EXACT = {"int8": INT8_K_BLOCK, "fp32": (1 << 24) // LARGEST**2, "fp64": 1 << 38
 COMPILED_FORM = "ozaki.certificate.pairwise_numba"
 
 
+def row_length(columns: int, parts: int, side: int) -> int:
+    """Return the magnitudes of a row: of a complex column those of the real part come twice."""
+    return columns * (parts if side == 0 else 2 * parts - 1)
+
+
 class Magnitudes:
     """Products of magnitudes, as `in_panels` computes them; the scales are truncation scales.
 
@@ -67,7 +72,7 @@ class Magnitudes:
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """Return the magnitudes of an operand's parts."""
         rows, columns = (padded(size, padding) for size in parts[0].shape)
-        length = columns * (len(parts) if side == 0 else 2 * len(parts) - 1)
+        length = row_length(columns, len(parts), side)
         out = empty_beside(parts[0], (1, 1, rows, length), self.word.dtype)
         (_split_device if is_cupy(out) else _split_host)(parts, scale, out[0, 0], columns)
         return out
@@ -127,6 +132,8 @@ def _truncate_compiled(
     over_rows(work, rows, columns, compiled_block(rows * columns), ALONE_ELEMENTS)
 
 
+MAGNITUDE_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "FURTHEST": _FURTHEST}
+
 _WORDS: dict[str, dict[str, Any]] = {
     "int8": {"WORD": "signed char", "RUN": 16},
     "float64": {"WORD": "double", "RUN": 4},
@@ -140,8 +147,7 @@ def _constants(word: str, parts: int, columns: int) -> dict[str, Any]:
         **tile_rows(run, columns, 16 // parts),
         "RUN": run,
         "PARTS": parts,
-        "LARGEST": LARGEST,
-        "FURTHEST": _FURTHEST,
+        **MAGNITUDE_CONSTANTS,
         "NONFINITE_ROW": NONFINITE_ROW,
     }
 

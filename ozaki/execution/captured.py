@@ -248,9 +248,15 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
-        at_once = steps.scales_at_once(a, b, request) if variant in (USUAL, SPARING) else None
+        at_once = None
+        if variant in (USUAL, SPARING):
+            at_once = steps.scales_at_once(a, b, request)
+        elif variant.evidence == PAIRED and variant.bits is not None and variant.bits <= WIDENED_IN_ALL:
+            at_once = steps.scales_at_once(a, b, request, variant.bits)
         if variant == SPARING:
             return self._launch_sparing(at_once, a, b, out)
+        if variant != USUAL and at_once is not None:
+            return self._launch_pairs(variant, at_once, a, b, out)
         if at_once is not None or not request.certified:
             scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
             self._finish(self._begin(variant, scales, a, b), a, b, out)
@@ -284,6 +290,29 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         split_by, lossless = sparing
         self._finish(self._begin(SPARING, split_by, a, b), a, b, out)
         return _Answers(scales, pending, lossless=lossless)
+
+    def _launch_pairs(
+        self,
+        variant: _Variant,
+        at_once: tuple[steps.Scales, PendingNumbers | None],
+        a: Factor,
+        b: Factor,
+        out: Array,
+    ) -> _Answers:
+        """Launch the pairwise bound of split factors, for which the host waits, and their product."""
+        scales, pending = at_once
+        assert isinstance(pending, PendingBounds)
+
+        def bound_and_multiply() -> Callable[[], PairwiseBound]:
+            bound = steps.pairwise(a, b, self._request, pending)
+            self._finish(self._begin(variant, scales, a, b), a, b, out)
+            return bound
+
+        def level() -> Callable[[], bool] | None:
+            return None if a.equilibrated else steps.is_level(a, b, self._request, scales)
+
+        pairwise_bound, found = side_by_side(bound_and_multiply, level)
+        return _Answers(scales, pending, found, pairwise_bound)
 
     def _launch_evidence(
         self,

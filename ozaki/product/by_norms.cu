@@ -1,6 +1,7 @@
 #define UNIT 0 /* as far as the compiler knows: one kernel reads both factors */
 #define UNSPLIT 1
 #include "ozaki/certificate/counting.cuh"
+#include "ozaki/certificate/magnitudes.cuh"
 #include "ozaki/residues/split.cuh"
 #include "ozaki/scaling/sums.cuh"
 
@@ -8,18 +9,39 @@
    them are counted behind them. */
 struct Bound {
     i64 length;
-    int top;
+    int top, root;
     double enough;
     u64 *maxima;
     double *bounds;
     __device__ unsigned *raised() const { return (unsigned *)(maxima + 2 * MAXIMA); }
 };
 
-/* A tile of rows: their statistics and norm scales, what they raise the bounds to, and their residues. */
+/* What a pairwise bound takes of a factor: its scales, wider by some bits, and `RowBounds`; its magnitudes, so many to a
+   row. */
+struct Paired {
+    int *scale;
+    double *total;
+    int *truncation_scale, *scale_offset;
+    WORD *magnitudes;
+    int row_length, wider;
+};
+
+/* By a full warp, of a finite row that is not zero: its scale offset, as `counting_bound` finds it. */
+__device__ __forceinline__ int scale_offset(const RowsOfTile &known, int row, const Bound &bound) {
+    const int first = known.exponent[row] + known.scale[row] - 1 - bound.top; // octave of the top
+    const auto at_least = [&](int d) { return first + d >= 0 ? known.counts[row][level_of(first + d)] : 0; };
+    const int wanted = min(bound.root, max(1, (at_least(OCTAVES - 1) + 1) / 2));
+    unsigned below = 0;
+    for (int d = threadIdx.x % 32; d < OCTAVES; d += 32) below += at_least(d) < wanted;
+    return bound.top - (int)(__reduce_add_sync(~0u, below) % OCTAVES) - (MAGNITUDE_BITS - 1);
+}
+
+/* A tile of rows: their statistics and norm scales, what they raise the bounds to, and their residues; PAIRS: what a
+   pairwise bound takes, too. */
 template <bool ALONG>
 __device__ __forceinline__ void split_rows(int block, bool second, const StridedParts &x, const Rows &out,
                                            const NormScales &scales, WORD *words, int padded_rows, int padded_columns,
-                                           const Bound &bound) {
+                                           const Paired &paired, const Bound &bound) {
     extern __shared__ __align__(16) char memory[];
     Staged &staged = *(Staged *)memory;
     const TileOf<ALONG> at(padded_rows, padded_columns, block);
@@ -48,16 +70,35 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
         if (threadIdx.x == 0) atomicAdd(bound.raised(), 1u);
     }
     const StagedRun run(at);
+    const int row = run.local_row;
+    const bool exists = run.row < x.rows;
+    int scale = exists ? known.scale[row] : NONFINITE_ROW;
+#if PAIRS
+    static_assert(THREADS / ROWS % 32 == 0, "a warp has numbers of one row");
+    const bool summed = exists && known.exponent[row] != ZERO && known.exponent[row] != NONFINITE;
+    const int offset = summed ? scale_offset(known, row, bound) : 0, truncation_scale = scale - offset;
+    const double total = summed ? scalbn((double)known.total[row], known.exponent[row] + scale - BITS) : 0;
+    if (scale != NONFINITE_ROW) scale += paired.wider;
+    if (exists && run.local_column == 0) {
+        paired.scale[run.row] = scale, paired.total[run.row] = total;
+        paired.truncation_scale[run.row] = truncation_scale, paired.scale_offset[run.row] = offset;
+    }
+#endif
     if (run.row >= padded_rows || run.column >= padded_columns) return;
-    const int scale = run.row < x.rows ? known.scale[run.local_row] : NONFINITE_ROW;
+#if PAIRS
+    write_magnitudes(staged, run, exists ? truncation_scale : NONFINITE_ROW, paired.magnitudes, padded_columns,
+                     paired.row_length);
+    asm volatile("" ::: "memory"); // numbers are read again: there are no registers for them
+#endif
     write_residues(staged, run, scale, moduli[second], words, padded_rows, padded_columns);
 }
 
 /* The first block waits for the maxima of all others, and tells the host while they split; of these, those with rows of
    A come before those with rows of B. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, int padded_a, StridedParts b, Rows rows_b,
-               NormScales scales_b, WORD *words_b, int padded_b, int padded_columns, Bound bound) {
+split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, int padded_a, Paired paired_a,
+               StridedParts b, Rows rows_b, NormScales scales_b, WORD *words_b, int padded_b, Paired paired_b,
+               int padded_columns, Bound bound) {
     const int of_a = (padded_a + ROWS - 1) / ROWS, block = blockIdx.x - 1;
     if (block < 0) {
         if (!bound.maxima) return;
@@ -67,6 +108,7 @@ split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, 
         take_from_memory(largest, bound.maxima);
         write_bounds(largest, bound.length, bound.enough, bound.bounds);
     } else if (block < of_a)
-        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, bound);
-    else split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, bound);
+        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, paired_a, bound);
+    else
+        split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, paired_b, bound);
 }

@@ -1,12 +1,13 @@
 """Both factors of a product measured and split by one launch on a GPU, not seven that wait for each other.
 
 A tile holds rows as a whole. So it knows their statistics, norm scales and bounds when it has read them, and
-splits the numbers that it has in shared memory.
+splits the numbers that it has in shared memory; and truncates them, if there is to be a pairwise bound.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,17 @@ from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.memory import padded
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, extent, strided_parts
-from ozaki.certificate.counting import BOUND_CONSTANTS, MERGED_NUMBERS, NUMBERS, PendingNumbers, enough
+from ozaki.certificate.counting import (
+    BOUND_CONSTANTS,
+    MERGED_NUMBERS,
+    NUMBERS,
+    PendingBounds,
+    PendingNumbers,
+    RowBounds,
+    empty_rows,
+    enough,
+)
+from ozaki.certificate.magnitudes import MAGNITUDE_CONSTANTS, row_length
 from ozaki.residues.split import split_constants
 from ozaki.residues.system import ResidueSystem, residue_system
 from ozaki.scaling.scales import NormLimit, empty_scales
@@ -27,12 +38,31 @@ from ozaki.scaling.statistics import NormScales, Rows, RowStatistics, empty_stat
 from ozaki.tuning import MOST_BY_NORMS
 
 
+class Truncated(NamedTuple):
+    """What a pairwise bound takes of a factor.
+
+    Attributes
+    ----------
+    scales : by which it is split, wider than norm scales by some bits.
+    rows : the bounds of its rows.
+    magnitudes : as `Magnitudes.split` returns them.
+    """
+
+    scales: Array
+    rows: RowBounds
+    magnitudes: Array
+
+
 class SplitFactor(NamedTuple):
-    """The statistics of a factor's rows, their norm scales, and the residues of the integers of these."""
+    """The statistics of a factor's rows, their norm scales, and its residues.
+
+    These are of the integers of the norm scales or, where a pairwise bound is wanted, of wider ones.
+    """
 
     statistics: RowStatistics
     scales: Array
     words: Array
+    truncated: Truncated | None
 
 
 class Bound(Struct):
@@ -40,7 +70,7 @@ class Bound(Struct):
 
     _fields_ = (
         ("length", ctypes.c_longlong),
-        ("top", ctypes.c_int),
+        *members(ctypes.c_int, "top", "root"),
         ("enough", ctypes.c_double),
         *members(ctypes.c_void_p, "maxima", "bounds"),
     )
@@ -51,13 +81,29 @@ class Bound(Struct):
         return cls(
             length=length,
             top=limit.bits // 2,
+            root=math.isqrt(length),
             enough=enough(length, limits),
             maxima=kept_zeros((MERGED_NUMBERS,), np.uint64),
             bounds=int(readback.address),
         )
 
 
-_NO_BOUND = Bound(length=0, top=0, enough=0, maxima=None, bounds=None)
+_NO_BOUND = Bound(length=0, top=0, root=0, enough=0, maxima=None, bounds=None)
+
+
+_POINTERS = "scale", "total", "truncation_scale", "scale_offset", "magnitudes"
+
+
+class Paired(Struct):
+    """What a pairwise bound takes of a factor, which is split by scales wider by some bits."""
+
+    _fields_ = (
+        *members(ctypes.c_void_p, *_POINTERS),
+        *members(ctypes.c_int, "row_length", "wider"),
+    )
+
+
+_NOT_PAIRED = Paired(**dict.fromkeys(_POINTERS), row_length=0, wider=0)
 
 _ROWS = 8
 
@@ -74,11 +120,11 @@ def _tile(columns: int, parts: int) -> dict[str, int] | None:
 
 
 def _constants(
-    system: ResidueSystem, width: int, columns: int, parts: int, tile: dict[str, int]
+    system: ResidueSystem, width: int, columns: int, parts: int, tile: dict[str, int], paired: bool
 ) -> dict[str, Any]:
     """Return the kernel's constants but for the layout of the factors."""
-    aligned = columns % tile["RUN"] == 0
-    return {**split_constants(system, (True, False), width, parts, aligned), **BOUND_CONSTANTS, **tile}
+    of_split = split_constants(system, (True, False), width, parts, columns % tile["RUN"] == 0)
+    return {**of_split, **BOUND_CONSTANTS, **MAGNITUDE_CONSTANTS, **tile, "PAIRS": int(paired)}
 
 
 _SPLIT_BY_NORMS = Kernel(
@@ -86,21 +132,21 @@ _SPLIT_BY_NORMS = Kernel(
     Path(__file__).with_suffix(".cu"),
     tuple(
         {
-            **_constants(residue_system("int8", 109.2, columns, parts), 55, columns, parts, tile),
+            **_constants(residue_system("int8", 109.2, columns, parts), 55, columns, parts, tile, paired),
             "REAL": real,
             "ALONG_A": along,
             "ALONG_B": 1 - along,
         }
-        for along, columns, real, parts in (
-            (0, 256, "double", 1),
-            (1, 512, "double", 1),
-            (1, 1024, "double", 1),
-            (1, 512, "double", 2),
-            (0, 128, "float", 2),
+        for along, columns, real, parts, paired in (
+            (0, 256, "double", 1, False),
+            (1, 512, "double", 1, True),
+            (1, 1024, "double", 1, True),
+            (1, 512, "double", 2, False),
+            (0, 128, "float", 2, True),
         )
         if (tile := _tile(columns, parts))
     ),
-    (StridedParts, Rows, NormScales, Bound),
+    (StridedParts, Rows, NormScales, Paired, Bound),
 )
 
 
@@ -111,6 +157,7 @@ def split_by_norms(
     system: ResidueSystem,
     padding: int,
     width: int,
+    wider: int | None = None,
 ) -> tuple[SplitFactor, SplitFactor, PendingNumbers | None] | None:
     """Return both factors, split by the scales that fill a norm limit, and their bounds.
 
@@ -119,6 +166,7 @@ def split_by_norms(
     parts : the (r, k) parts of the factors, A's and B's.
     limits : the format whose norm limit that is; None if no bounds are wanted.
     system, padding, width : as `ozaki.residues.split.residues` takes them, A's residues with weights.
+    wider : bits by which integers are wider than that, where a pairwise bound is wanted, too; None where not.
 
     Returns
     -------
@@ -131,7 +179,8 @@ def split_by_norms(
     if tile is None or system.word.floating or sum(extent(x)[0] for x in parts) * length > MOST_BY_NORMS:
         return None
     arguments: list[Any] = []
-    split, along, blocks = [], [], 1
+    split: list[SplitFactor] = []
+    along, blocks = [], 1
     for x in parts:
         xp, rows = namespace(x[0]), extent(x)[0]
         height = padded(rows, padding)
@@ -139,13 +188,16 @@ def split_by_norms(
         statistics = empty_statistics(xp.empty(rows, np.int32), length)
         scales, to = empty_scales(rows, x[0], limit)
         words = xp.empty((system.images, len(system.moduli), height, padded_columns), system.word.dtype)
-        arguments += [operand, rows_of(statistics), to, words, np.int32(height)]
-        split.append(SplitFactor(statistics, scales, words))
+        paired, truncated = _NOT_PAIRED, None
+        if wider is not None:
+            paired, truncated = _paired(x[0], rows, words.shape[2:], count, len(split), wider)
+        arguments += [operand, rows_of(statistics), to, words, np.int32(height), paired]
+        split.append(SplitFactor(statistics, scales, words, truncated))
         along.append(layout["ALONG_K"])
         blocks += -(-height // _ROWS)
     readback = None if limits is None else Readback(NUMBERS)
     bound = Bound.sent_by(readback, length, limit, limits) if readback and limits else _NO_BOUND
-    constants = _constants(system, width, padded_columns, count, tile)
+    constants = _constants(system, width, padded_columns, count, tile, wider is not None)
     constants |= {"REAL": layout["REAL"], "ALONG_A": along[0], "ALONG_B": along[1]}
     shared = 8 * count * _ROWS * (tile["THREADS"] * tile["RUN"] // _ROWS + 2)
     arguments += [np.int32(padded_columns), bound]
@@ -153,4 +205,19 @@ def split_by_norms(
     if readback is None:
         return split[0], split[1], None
     readback.send()
-    return split[0], split[1], PendingNumbers(readback.look, length)
+    of_a, of_b = (x.truncated for x in split)
+    if of_a is None or of_b is None:
+        return split[0], split[1], PendingNumbers(readback.look, length)
+    return split[0], split[1], PendingBounds(readback.look, length, (of_a.rows, of_b.rows))
+
+
+def _paired(
+    like: Array, rows: int, size: tuple[int, int], parts: int, side: int, wider: int
+) -> tuple[Paired, Truncated]:
+    """Return what a pairwise bound takes of a factor: as the kernel is told, and as it is used."""
+    xp, (height, columns) = namespace(like), size
+    inner = row_length(columns, parts, side)
+    scales, bounds = xp.empty(rows, np.int32), empty_rows(rows, xp)
+    magnitudes = xp.empty((1, 1, height, inner), np.int8)
+    paired = Paired(scale=scales, **vars(bounds), magnitudes=magnitudes, row_length=inner, wider=wider)
+    return paired, Truncated(scales, bounds, magnitudes)

@@ -56,6 +56,7 @@ class Factor:
         self.equilibrated = equilibrated
         self._widened: dict[tuple[NormLimit, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
+        self._magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
         self.order = StreamOrder(self) if prepared and self.on_gpu else None
 
     @cached_property
@@ -106,6 +107,8 @@ class Factor:
 
     def cached_words(self, scheme: Any, scale: Array) -> Array | None:
         """Return the words of the factor, if it has been split for this scheme and these scales."""
+        if self._magnitudes is not None and self._magnitudes[0] is scale:
+            return self._magnitudes[1]
         split = self._split  # once: another thread may be preparing another split
         fits = split is not None and split[0] == scheme.system and split[1] is scale
         return split[2] if split is not None and fits else None
@@ -160,10 +163,14 @@ class Factor:
         other = Factor(matrix, self.side, stack=self.stack, equilibrated=True)
         return other, shift(self.parts, scale, shifts, other.parts)
 
-    def keep(self, split: SplitFactor, scheme: Any, limit: NormLimit) -> None:
+    def keep(self, split: SplitFactor, scheme: Any, limit: NormLimit, bits: int) -> None:
         """Keep the statistics, the norm scales and the words that have been computed of the factor."""
-        self.statistics, self._widened[limit, 0], words = split
-        self._split = scheme.system, split.scales, words
+        self.statistics, self._widened[limit, 0] = split.statistics, split.scales
+        if split.truncated is not None:
+            scales, rows, magnitudes = split.truncated
+            self._widened.setdefault((limit, bits), scales)
+            self._magnitudes = rows.truncation_scale, magnitudes
+        self._split = scheme.system, self._widened[limit, bits], split.words
 
     def forget_split(self) -> None:
         """Give the memory of the split back."""

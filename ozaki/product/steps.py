@@ -159,24 +159,29 @@ def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float)
 # certificate ----------------------------------------------------------------------------------------
 
 
-def scales_at_once(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers | None] | None:
+def scales_at_once(
+    a: Factor, b: Factor, request: Request, wider: int | None = None
+) -> tuple[Scales, PendingNumbers | None] | None:
     """Return the norm scales and, if a certificate is wanted, their bounds, by one launch on a GPU.
 
     Where rows suit it, that launch splits the factors, too, which keep all that is known of them. Of small
-    ones the scales are all that is kept. None if neither is done.
+    ones the scales are all that is kept. None if neither is done. With `wider` bits of integers, it leaves
+    what a pairwise bound takes of the factors, or nothing is done.
     """
     if request.symmetric or a.prepared or b.prepared:
         return None
-    parts, limit, scheme = (a.parts, b.parts), row_limit(a, request), norm_scheme(a, b, request)
-    if isinstance(scheme, Residues) and a.stack == 1 and _is_split_once(scheme, request):
+    bits, paired = wider or 0, wider is not None
+    parts, limit, scheme = (a.parts, b.parts), row_limit(a, request), norm_scheme(a, b, request, bits)
+    suits = not paired or magnitudes(a, b, request).word.name == "int8"
+    if isinstance(scheme, Residues) and a.stack == 1 and suits and _is_split_once(scheme, request):
         limits, width = request.limits if request.certified else None, scheme.specification.widths[0]
-        split = split_by_norms(parts, limit, limits, scheme.system, request.engine.padding, width)
+        split = split_by_norms(parts, limit, limits, scheme.system, request.engine.padding, width, wider)
         if split is not None:
             of_a, of_b, of_both = split
-            a.keep(of_a, scheme, limit)
-            b.keep(of_b, scheme, limit)
+            a.keep(of_a, scheme, limit, bits)
+            b.keep(of_b, scheme, limit, bits)
             return (of_a.scales, of_b.scales), of_both
-    if not request.certified or not are_small(parts, a.stack):
+    if paired or not request.certified or not are_small(parts, a.stack):
         return None
     scales, pending = scales_and_bounds(parts, request.limits, a.stack)
     return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime.arrays import real_parts
 from ozaki.certificate.apart import proves_nothing, scales_that_lose_nothing
 from ozaki.execution import stacks
 from ozaki.scaling.exact import exact_scales
@@ -37,7 +38,7 @@ def real_pairs(a, b):
     return [(rows, np.concatenate(parts, axis=-1)) for parts in ((b.real, -b.imag), (b.imag, b.real))]
 
 
-@pytest.mark.parametrize("zeros, spread", [(0.3, 3), (0.6, 3), (0.6, 30), (0.95, 8)])
+@pytest.mark.parametrize(("zeros", "spread"), [(0.3, 3), (0.6, 3), (0.6, 30), (0.95, 8)])
 @pytest.mark.parametrize("shape", [(3, 4, 5), (17, 33, 6), (40, 70, 64)], ids=str)
 @pytest.mark.parametrize("dtype", FACES)
 def test_scales_that_lose_nothing(cupy, dtype, shape, zeros, spread):
@@ -49,7 +50,7 @@ def test_scales_that_lose_nothing(cupy, dtype, shape, zeros, spread):
     lossless, fits, given = [], np.ones(stack, bool), []
     norm, length = 170, k * len(real_pairs(a, b))
     for x, count in ((a, m), (b, n)):
-        parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
+        parts = real_parts(x)
         scale = exact_scales([p.reshape(-1, k).astype(np.float64) for p in parts])
         largest = np.frexp(np.max([np.abs(p) for p in parts], axis=(0, 3)))[1].ravel()
         zero = (x == 0).all(axis=2).ravel()
@@ -57,7 +58,7 @@ def test_scales_that_lose_nothing(cupy, dtype, shape, zeros, spread):
         fits &= ~(wide | (scale == NONFINITE_ROW)).reshape(stack, count).any(axis=1)
         lossless.append(scale)
         given.append(rng.integers(-9, 9, stack * count).astype(np.int32))
-    parts = [[p for p in ([x.real, x.imag] if x.dtype.kind == "c" else [x])] for x in map(cupy.asarray, (a, b))]
+    parts = [real_parts(cupy.asarray(x)) for x in (a, b)]
     found = scales_that_lose_nothing(tuple(parts), tuple(map(cupy.asarray, given)), stack, norm)
     assert found is not None
     scales, which = found

@@ -22,7 +22,7 @@ from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened
 from ozaki.scaling.statistics import NONFINITE_ROW, largest_exponents, row_statistics, row_sums
-from tests.exact import images_of
+from tests.exact import images_of, same
 
 pytestmark = pytest.mark.gpu
 
@@ -164,6 +164,28 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
                 assert np.array_equal(found.get(), expected)
 
 
+def check_truncated(operands, limit, target, system, width, words):
+    """With a pairwise bound wanted, everything else is the same but for residues of wider integers."""
+    parts = len(operands[0])
+    for bits in (0, 7):
+        *found, pending = split_by_norms(operands, limit, target, system, 16, width + bits, bits)
+        statistics = tuple(row_statistics(x) for x in operands)
+        scales = tuple(norm_scales(s, limit) for s in statistics)
+        bounds = compute_bounds(statistics, scales, target)
+        for side, (ours, x, scale, rows) in enumerate(zip(found, operands, scales, bounds.rows, strict=True)):
+            of_scales, of_rows, magnitudes = ours.truncated
+            wider = widened(scale, bits)
+            assert same(of_scales.get(), wider.get())
+            for name, made in vars(of_rows).items():
+                assert same(made.get(), getattr(rows, name).get()), name
+            expected = Magnitudes(parts, "int8").split(x, rows.truncation_scale, side, 16)
+            assert same(magnitudes.get(), expected.get())
+            expected = residues(x, wider, system, 16, side == 0, width + bits)
+            assert same(ours.words.get(), expected.get())
+            assert bits or same(ours.words.get(), words[side])
+        assert pending.wait() == bounds.wait()
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("length", [130, 208, 301, 512, 700, 1023])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -188,6 +210,8 @@ def test_split_by_norms(cupy, kind, dtype, length):
         for limits in (target, None):
             operands = real_parts(left), real_parts(right)
             split = split_by_norms(operands, limit, limits, system, 16, width)
+            if limits is not None and split is not None:
+                check_truncated(operands, limit, target, system, width, words)
             if length * parts > 1024:
                 assert split is None
                 continue
