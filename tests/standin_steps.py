@@ -140,6 +140,9 @@ class Steps:
 
         return launch
 
+    def may_lose_nothing(self, a, b):
+        return False
+
     def scales_at_once(self, a, b, request, wider=None):
         return None
 

@@ -201,3 +201,113 @@ __device__ __forceinline__ void accumulate(Sums &sum, unsigned stage, int warp_m
     }
 }
 #endif
+
+template <class Output> __device__ __forceinline__ void clear(Sums &sum) {
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = Output::START;
+}
+
+#if WGMMA
+/* An Output says what sums start from, where those of a tile go, and what becomes of them; each thread has its own.
+
+   A cluster computes one tile for each of its blocks after another. A warp of each block copies its rows of A,
+   and its share of the rows of B to all blocks. That warp and the warpgroups wait for each other by stages, and
+   for nothing else: what the one finishes or copies, the others' products hide. */
+template <class Output>
+__device__ __forceinline__ void multiply_tiles(const Operand &a, const Operand &b, const ProductShape &shape, Output &output) {
+    typedef typename Output::Target Target;
+    extern __shared__ __align__(1024) unsigned char memory[];
+    /* Where it is, unless a sanitizer has shared memory of its own. */
+    unsigned char *const shared = memory + (-(unsigned)__cvta_generic_to_shared(memory) & 1023);
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
+    const unsigned copied = stages + STAGES * STAGE_BYTES + BM * STAGED_BYTES, used = copied + 8 * STAGES;
+    /* Of the tile that begins with a stage: the copying thread works it out for all. */
+    Target *const targets = (Target *)(shared + STAGES * STAGE_BYTES + BM * STAGED_BYTES + 16 * STAGES);
+    // From lane 0, so that the compiler knows it to be one for the warp: else it lets no two wgmma overlap.
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32, team = warp / 4;
+    const int block = block_of_cluster();
+    const int steps = (shape.k + BK - 1) / BK, first = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) prepare(copied + 8 * i, 1), prepare(used + 8 * i, CLUSTER * THREADS / 32);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    meet_the_cluster();
+
+    int stage = 0, parity = 0;
+    const auto advance = [&]() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    };
+    if (warp == THREADS / 32) {
+        const int share = block * (BN / CLUSTER);
+#pragma unroll 1
+        for (int tile = first; lane == 0 && tile < shape.tiles; tile += stride) {
+            const TileIndex from(shape, tile, block);
+#pragma unroll 1
+            for (int step = 0; step < steps; step++, advance()) {
+                const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
+                wait(used + 8 * stage, parity ^ 1);
+                if (step == 0) targets[stage] = output.target(from, shape);
+                expect(barrier, STAGE_BYTES);
+                copy_tile<false>(to, a, step * BK, from.row, from, barrier);
+                copy_tile<(CLUSTER > 1)>(to + (BM + share) * BK, b, step * BK, from.column + share, from, barrier);
+            }
+        }
+    } else {
+#pragma unroll 1
+        for (int tile = first; tile < shape.tiles; tile += stride) {
+            Sums sum;
+            int last = 0;
+            clear<Output>(sum);
+            wait(copied + 8 * stage, parity);
+            const Target target = targets[stage];
+#pragma unroll 1
+            for (int step = 0; step < steps; step++, advance()) {
+                wait(copied + 8 * stage, parity);
+                accumulate(sum[0], stages + stage * STAGE_BYTES, team, shape.k - step * BK);
+                WGMMA_WAIT(1);
+                if (step > 0 && lane < CLUSTER) arrive(used + 8 * last, lane);
+                last = stage;
+            }
+            WGMMA_WAIT(0);
+            if (lane < CLUSTER) arrive(used + 8 * last, lane);
+#pragma unroll
+            for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
+            output.finish(sum, shared + STAGES * STAGE_BYTES + team * TEAM_ROWS * STAGED_BYTES, target);
+        }
+    }
+    __syncwarp();
+    meet_the_cluster(); // no block is gone while another one writes to its memory
+}
+#else
+template <class Output>
+__device__ __forceinline__ void multiply_tiles(const WordMatrices &a, const WordMatrices &b, const ProductShape &shape,
+                                               Output &output) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
+    const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
+    const TileIndex at(shape, blockIdx.x);
+    const Tile<BM> left(a, at.image, at.matrix, at.row, shape.m, shape.k);
+    const Tile<BN> right(b, at.image, at.matrix, at.column, shape.n, shape.k);
+    const int steps = (shape.k + BK - 1) / BK;
+    const auto load = [&](int step) {
+        if (step < steps) {
+            const unsigned stage = stages + step % STAGES * STAGE_BYTES;
+            left.load(stage, step * BK);
+            right.load(stage + BM * BK, step * BK);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    Sums sum;
+    clear<Output>(sum);
+    for (int step = 0; step < STAGES - 1; step++) load(step);
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        COPIES_DONE_BUT(STAGES - 2);
+        __syncthreads();
+        load(step + STAGES - 1);
+        accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
+    }
+    COPIES_DONE_BUT(0);
+    output.finish(sum, shared, output.target(at, shape));
+}
+#endif

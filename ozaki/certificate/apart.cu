@@ -33,7 +33,7 @@ lose_nothing(StridedParts a, StridedParts b, const int *given_a, const int *give
     const int lane = threadIdx.x % 32;
     if (threadIdx.x == 0) unfit = found = false;
     __syncthreads();
-    for (int i = threadIdx.x / 32; i < m + n; i += THREADS / 32) {
+    for (int i = threadIdx.x / 32; i < m + n; i += blockDim.x / 32) {
         const bool second = i >= m;
         const int row = second ? blockIdx.x * n + i - m : blockIdx.x * m + i;
         const StridedParts x = second ? b : a; /* no reference to either, which would put both into memory */
@@ -57,13 +57,13 @@ lose_nothing(StridedParts a, StridedParts b, const int *given_a, const int *give
         if (lowest == BAD || (lowest != NOTHING && 2 * (highest - 1022 + scale) > room)) unfit = true;
     }
     __syncthreads();
-    for (int pair = threadIdx.x; pair < m * n && !unfit && !found; pair += THREADS) {
+    for (int pair = threadIdx.x; pair < m * n && !unfit && !found; pair += blockDim.x) {
         const int row = pair / n, column = m + pair % n;
         if (nonzero.apart(row, column) && nonzero.any(row) && nonzero.any(column)) found = true;
     }
     __syncthreads();
     if (threadIdx.x == 0) lossless[blockIdx.x] = found && !unfit;
     if (found && !unfit) return;
-    for (int i = threadIdx.x; i < m; i += THREADS) scale_a[blockIdx.x * m + i] = given_a[blockIdx.x * m + i];
-    for (int i = threadIdx.x; i < n; i += THREADS) scale_b[blockIdx.x * n + i] = given_b[blockIdx.x * n + i];
+    for (int i = threadIdx.x; i < m; i += blockDim.x) scale_a[blockIdx.x * m + i] = given_a[blockIdx.x * m + i];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) scale_b[blockIdx.x * n + i] = given_b[blockIdx.x * n + i];
 }

@@ -17,10 +17,11 @@ from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, extent, strided_parts
 from ozaki.scaling.exact import LAST_PLACE_CONSTANTS
 
-_THREADS = 128
+_THREADS = 256
+"""Threads of a block, at most."""
 
-_MOST_MASKS = 1 << 13
-"""Words of 32 numbers of a product, for which a block has room."""
+_MOST_MASKS, _MOST_MASKS_ALONE = 1 << 13, 1 << 9
+"""Words of 32 numbers of a product, for which a block has room; and which one block is soon done with."""
 
 
 def proves_nothing(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -50,27 +51,35 @@ _LOSE_NOTHING = Kernel(
 )
 
 
+def decides_soon(parts: tuple[list[Array], list[Array]], stack: int) -> bool:
+    """Return whether a block of a GPU has room for a product of a stack; for one alone, whether that is soon
+    done."""
+    return _masks(parts, stack) <= (_MOST_MASKS if stack > 1 else _MOST_MASKS_ALONE)
+
+
+def _masks(parts: tuple[list[Array], list[Array]], stack: int) -> int:
+    (rows, columns), (others, _) = map(extent, parts)
+    return len(parts[0]) * ((rows + others) // stack) * -(-columns // 32)
+
+
 def scales_that_lose_nothing(
     parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], stack: int, norm: int
-) -> tuple[tuple[Array, Array], Readback] | None:
-    """Return scales by which the integers of such products of a stack lose nothing, and which these are.
+) -> tuple[tuple[Array, Array], Readback]:
+    """Return scales by which the integers of such products, of a stack, lose nothing, and which these are.
 
     Those whose integers then have norms of up to 2**(norm/2) are marked by 1, on its way from the device;
-    the others, and those with an Inf or NaN, keep their scales. None where products are too large.
+    the others, and those with an Inf or NaN, keep their scales.
     """
     (rows, columns), (others, _) = map(extent, parts)
     (a, layout), (b, _) = map(strided_parts, parts)
-    masks = len(parts[0]) * ((rows + others) // stack) * -(-columns // 32)
-    if masks > _MOST_MASKS:
-        return None
-    length, readback = columns * len(parts[0]), Readback(stack, np.int32)
+    masks, length, readback = _masks(parts, stack), columns * len(parts[0]), Readback(stack, np.int32)
     new = namespace(scales[0]).empty_like(scales[0]), namespace(scales[1]).empty_like(scales[1])
-    sizes = np.int32(rows // stack), np.int32(others // stack)
+    sizes, threads = (np.int32(rows // stack), np.int32(others // stack)), 64 if masks < 32 else _THREADS
     room = np.int32(norm - (length - 1).bit_length())  # twice the bits that a number may have
     constants = {"REAL": layout["REAL"], "PARTS": len(parts[0])}
     _LOSE_NOTHING(
         (stack,),
-        (_THREADS,),
+        (threads,),
         (a, b, *scales, *new, *sizes, room, readback.address),
         shared=4 * masks,
         **LAST_PLACE_CONSTANTS,

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from multiword.engines.machine import multiprocessors
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled
+from multiword.runtime.graphs import kept_zeros
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
 from ozaki.certificate.counting import RowBounds
@@ -33,27 +34,42 @@ def pairwise_bound(
     rows: tuple[RowBounds, RowBounds], length: int, multiply: Multiply
 ) -> Callable[[], PairwiseBound]:
     """Compare all pairs of scaled rows and columns, and return a function that waits for the bound."""
-    on_device = is_cupy(rows[0].total)
-    largest = namespace(rows[0].total).zeros(2)
-    readback = Readback(2) if on_device else None
+    largest = np.zeros(2)
+    sent = SentBound() if is_cupy(rows[0].total) else None
 
     def use(y: Array, panel_rows: slice, columns: slice) -> None:
         panel = rows[0][panel_rows], rows[1][columns]
-        if readback is None:
+        if sent is None:
             _raise_host(y, panel, length, largest)
         else:
-            _raise_device(y, PanelPairs.of(*panel, length, largest, readback))
+            last = panel_rows.stop >= len(rows[0].total) and columns.stop >= len(rows[1].total)
+            _raise_device(y, panel, length, sent, last)
 
     multiply((rows[0].truncation_scale, rows[1].truncation_scale), use)
-    if readback is None:
-        return lambda: (float(largest[0]), float(largest[1]))
-    readback.send()
+    return sent.on_its_way() if sent is not None else lambda: (float(largest[0]), float(largest[1]))
 
-    def wait() -> PairwiseBound:
-        error, ratio = readback.wait().tolist()
-        return error, ratio
 
-    return wait
+class SentBound:
+    """A pairwise bound that a GPU writes to the host.
+
+    Attributes
+    ----------
+    largest : the bits of the largest error so far, and how many blocks are done; zeros before and after.
+    readback : of that error, and its ratio to the tolerance.
+    """
+
+    def __init__(self) -> None:
+        self.largest, self.readback = kept_zeros((2,), np.float64), Readback(2)
+
+    def on_its_way(self) -> Callable[[], PairwiseBound]:
+        """Mark the end of the launches that write it, and return a function that waits for it."""
+        self.readback.send()
+
+        def wait() -> PairwiseBound:
+            error, ratio = self.readback.wait().tolist()
+            return error, ratio
+
+        return wait
 
 
 def tolerance(terms: Array) -> Array:
@@ -104,18 +120,21 @@ class Products(Struct):
 
 
 class PanelPairs(Struct):
-    """The `RowBounds` of a panel that its pairs are compared by, the maximum so far, and its copy."""
+    """The `RowBounds` of a panel that its pairs are compared by, the maximum so far, and its copy.
+
+    The last launch for a bound leaves zeros behind.
+    """
 
     _fields_ = (
         *members(ctypes.c_void_p, "total_a", "total_b", "scale_offset_a", "scale_offset_b"),
-        *members(ctypes.c_int, "rows", "columns"),
+        *members(ctypes.c_int, "rows", "columns", "last"),
         ("length", ctypes.c_longlong),
         *members(ctypes.c_void_p, "largest", "bound"),
     )
 
     @classmethod
-    def of(cls, a: RowBounds, b: RowBounds, length: int, largest: Array, readback: Readback) -> PanelPairs:
-        """Return the pairs of some rows and columns."""
+    def of(cls, a: RowBounds, b: RowBounds, length: int, sent: SentBound, last: bool) -> PanelPairs:
+        """Return the pairs of some rows and columns, for the last launch or an earlier one."""
         return cls(
             total_a=a.total,
             total_b=b.total,
@@ -123,9 +142,10 @@ class PanelPairs(Struct):
             scale_offset_b=b.scale_offset,
             rows=len(a.total),
             columns=len(b.total),
+            last=int(last),
             length=length,
-            largest=largest,
-            bound=int(readback.address),
+            largest=sent.largest,
+            bound=int(sent.readback.address),
         )
 
 
@@ -151,12 +171,16 @@ _PAIRWISE_BOUND = Kernel(
 )
 
 
-def _raise_device(y: Array, pairs: PanelPairs) -> None:
-    """Raise `pairs.largest` to the maximum over these pairs."""
-    width = next((x for x in WIDTHS if pairs.columns <= x), WIDTHS[-1])
-    across, groups = -(-pairs.columns // width), -(-pairs.rows // (ROWS * (WIDTHS[-1] // width)))
+def _raise_device(
+    y: Array, rows: tuple[RowBounds, RowBounds], length: int, sent: SentBound, last: bool
+) -> None:
+    """Raise `sent.largest` to the maximum over these pairs."""
+    m, n = len(rows[0].total), len(rows[1].total)
+    width = next((x for x in WIDTHS if n <= x), WIDTHS[-1])
+    across, groups = -(-n // width), -(-m // (ROWS * (WIDTHS[-1] // width)))
     grid = (across * min(groups, max(1, BLOCKS * multiprocessors() // across)),)
     constants = _constants(width, "int" if y.dtype == np.int32 else "double")
-    for component in y[:, 0]:
+    for i, component in enumerate(y[:, 0]):
+        pairs = PanelPairs.of(*rows, length, sent, last=last and i == len(y) - 1)
         products = Products(products=component, row_stride=y.shape[3])
         _PAIRWISE_BOUND(grid, (WIDTHS[-1],), (products, pairs), **constants)

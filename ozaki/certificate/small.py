@@ -38,8 +38,9 @@ def are_small(parts: tuple[list[Array], list[Array]], stack: int) -> bool:
     In a stack a block has a product, and its warps are to have few rows each.
     """
     (rows, columns), (others, _) = map(extent, (parts[0], parts[1]))
-    numbers = (rows + others) * columns * len(parts[0])
-    return numbers <= SMALL_FACTORS and (stack == 1 or rows + others <= 4 * _WARPS * stack)
+    if stack > 1:
+        return rows + others <= 4 * _WARPS * stack
+    return (rows + others) * columns * len(parts[0]) <= SMALL_FACTORS
 
 
 def scales_and_bounds(

@@ -44,7 +44,7 @@ class _Equilibrated(Exception):
 COUNTED, PAIRED, GRADED, APART = range(4)
 """The evidence that a graph computes: bounds from counts; also the pairwise bound, and whether a few rows
 prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by; or of
-which products of a stack no bound proves anything."""
+which products no bound proves anything."""
 
 
 class _Variant(NamedTuple):
@@ -72,8 +72,8 @@ class _Variant(NamedTuple):
 USUAL = _Variant(0)
 """Of integers of norm scales, which counts prove to be wide enough."""
 
-SPARING = _Variant(steps.SPARE_BITS, APART)
-"""Of a stack, with room for integers that lose nothing where no bound proves anything: the GPU decides."""
+SPARING = _Variant(0, APART)
+"""The same, or of integers that lose nothing, where no bound proves anything: the GPU decides."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Answers:
     bounds : those of the norm scales.
     level, pairwise_bound, exponents : for the certificate, with more evidence than counts.
     wide : scales wider than by WIDENED_IN_ALL bits, and their bounds.
-    lossless : which products of a stack lose nothing.
+    lossless : which products lose nothing.
     """
 
     scales: tuple[Array, Array]
@@ -143,6 +143,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     """One kind of product of accuracy "fp64", "fp32" or "normwise", or of a stack of them."""
 
     def __init__(self, room: Room, a: Factor, b: Factor, request: Request) -> None:
+        self._may_spare = steps.may_lose_nothing(a, b)
         super().__init__(room, a, b, request, USUAL)
 
     def product(self, a: Factor, b: Factor, multiply: Callable[[Factor, Factor], Array]) -> Array | None:
@@ -173,7 +174,10 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
         pending = call.answers.bounds
-        if pending is None or (call.variant == USUAL and pending.certify_all()):
+        if pending is None or (call.variant in (USUAL, SPARING) and pending.certify_all()):
+            self._expected = USUAL
+            return out
+        if call.variant in (USUAL, SPARING) and self._lossless(call, replay).all():
             return out
         data = _Data(a, b, self._request, call, replay)
         certificate = answered(decide(self._request.limits), data.answer)
@@ -217,21 +221,24 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         if self.memory.busy:
             return None
         out, self.memory.busy = self._result(a, b), True
+        last: _Replayed
+
+        def replay(variant: _Variant) -> _Replayed:
+            nonlocal last
+            last = self._replay(variant, a, b, out)
+            return last
+
         try:
-            answers = self._replay(self._expected, a, b, out).answers
-            if answers.bounds is None or answers.bounds.certify_all():
+            call = replay(self._expected)
+            if (pending := call.answers.bounds) is None or pending.certify_all():
                 self._expected = USUAL
                 return out, np.zeros(a.stack, np.bool_)
-            bounds = answers.bounds.wait_for_stack()
+            bounds = pending.wait_for_stack()
             hard, nonfinite = (bounds[:, 0] == state for state in (OPEN, NOT_FINITE))
-            if hard.any() and not self._lacks(SPARING):
-                if answers.lossless is None:
-                    answers = self._replay(SPARING, a, b, out).answers
-                lossless = _computed(answers.lossless).look() != 0
-                self._expected = SPARING if lossless.any() else USUAL
-                hard &= ~lossless
+            if hard.any():
+                hard &= ~self._lossless(call, replay)
             if nonfinite.any():
-                steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
+                steps.overwrite_nonfinite(a.parts, b.parts, last.answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
                 hard[nonfinite] = decide_stack(bounds[nonfinite], a.length, self._request.limits) != 0
             return out, hard
@@ -239,6 +246,16 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             return None
         finally:
             self.memory.busy = False
+
+    def _lossless(self, call: _Replayed, replay: Callable[[_Variant], _Replayed]) -> np.ndarray:
+        """Return which products a GPU has computed from integers that lose nothing, if need be now."""
+        if call.variant != SPARING:
+            if not self._may_spare or self._lacks(SPARING):
+                return np.zeros(1, np.bool_)
+            call = replay(SPARING)
+        lossless = _computed(call.answers.lossless).look() != 0
+        self._expected = SPARING if lossless.any() else USUAL
+        return lossless
 
     def _without(self, variant: _Variant) -> _Variant:
         if variant == SPARING:
@@ -284,10 +301,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         scales, pending = at_once or (steps.both_norm_scales(a, b, self._request), None)
         if pending is None:
             pending = steps.bounds(a, b, self._request, scales, a.stack)
-        sparing = steps.scales_that_lose_nothing(a, b, self._request, scales)
-        if sparing is None:
-            raise Unfit
-        split_by, lossless = sparing
+        split_by, lossless = steps.scales_that_lose_nothing(a, b, self._request, scales)
         self._finish(self._begin(SPARING, split_by, a, b), a, b, out)
         return _Answers(scales, pending, lossless=lossless)
 
@@ -354,7 +368,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             return None
         request, (bits, specification) = self._request, variant.product
         if variant.evidence == APART:
-            scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, bits))
+            scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, steps.SPARE_BITS))
         elif specification is None:
             scaled = steps.norm_scaled(a, b, request, bits)
         else:

@@ -67,7 +67,7 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
     else:
         data = _StackData(a, b, request)
         bounds = data.versions[0].bounds.wait_for_stack()
-        lossless = _lossless(a, b, request, data.versions[0].scales) if a.on_gpu else None
+        lossless = _lossless(a, b, request, data.versions[0].scales)
         bits = decide_stack(bounds, a.length, request.limits, data.answer, lossless)
         for number, version in enumerate(data.versions):
             of_version = np.flatnonzero(data.version == number)
@@ -76,8 +76,9 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
 
 def _lossless(a: Factor, b: Factor, request: Request, scales: Scales) -> np.ndarray | None:
     """Return of which products of a stack a GPU says that they are not to lose anything."""
-    found = steps.scales_that_lose_nothing(a, b, request, scales)
-    return None if found is None else found[1].wait() != 0
+    if not (a.on_gpu and steps.may_lose_nothing(a, b)):
+        return None
+    return steps.scales_that_lose_nothing(a, b, request, scales)[1].wait() != 0
 
 
 class _Version:

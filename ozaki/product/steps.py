@@ -23,10 +23,12 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
 from multiword.runtime.readback import Readback
+from ozaki.certificate.apart import decides_soon
 from ozaki.certificate.apart import scales_that_lose_nothing as lossless_scales
 from ozaki.certificate.counting import Bounds, PendingBounds, PendingNumbers, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.pairs import bound_of_pairs, keeps_products
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.certificate.small import are_small, scales_and_bounds
 from ozaki.nonfinite import overwrite_nonfinite
@@ -191,12 +193,17 @@ SPARE_BITS = 22
 """Bits by which integers that lose nothing may be wider than those of norm scales, where a GPU decides."""
 
 
+def may_lose_nothing(a: Factor, b: Factor) -> bool:
+    """Return whether a GPU itself decides of which products no bound proves anything."""
+    return decides_soon((a.parts, b.parts), a.stack)
+
+
 def scales_that_lose_nothing(
     a: Factor, b: Factor, request: Request, scales: Scales
-) -> tuple[Scales, Readback] | None:
-    """Return norm scales but for products of a stack of which no bound proves anything, and which these are.
+) -> tuple[Scales, Readback]:
+    """Return norm scales but for products of which no bound proves anything, and which these are.
 
-    Their integers are no wider than those of norm scales and `SPARE_BITS`. None where a GPU has no room.
+    Their integers are no wider than those of norm scales and `SPARE_BITS`.
     """
     norm = row_limit(a, request).bits + 2 * SPARE_BITS
     return lossless_scales((a.parts, b.parts), scales, a.stack, norm)
@@ -244,7 +251,18 @@ def magnitudes(a: Factor, b: Factor, request: Request) -> Magnitudes:
 
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """Launch the pairwise bound, and return a function that waits for it."""
-    scheme = magnitudes(a, b, request)
+    scheme, shape = magnitudes(a, b, request), (a.rows, a.k, b.rows)
+    whole = a.k <= scheme.k_block and one_panel_bytes(scheme, shape) <= request.workspace
+
+    def of_all(x: Factor, scale: Array) -> Array:
+        return x.split(scheme, scale, slice(0, x.rows), slice(0, x.k), request.engine.padding)
+
+    if whole and scheme.word.name == "int8" and keeps_products(request.engine, shape):
+        words = side_by_side(
+            lambda: of_all(a, pending.rows[0].truncation_scale),
+            lambda: of_all(b, pending.rows[1].truncation_scale),
+        )
+        return bound_of_pairs(pending.rows, a.length, scheme.operands(*words))
 
     def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
         in_panels(scheme, a, b, scales, request.engine, request.workspace, use)

@@ -57,6 +57,43 @@ column_exponents(StridedParts x, const int *scale, int each, int run, int *large
         atomicMax(&largest[(i64)at.product * x.columns + at.column], best);
 }
 
+/* The largest exponent of a column in every step-th row, of those that are finite. */
+__device__ int sampled_exponent(const StridedParts &x, const int *scale, int step, int column) {
+    int best = NOTHING;
+#pragma unroll 8
+    for (int row = 0; row < x.rows; row += step) {
+        const int s = scale[row];
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            const double y = widened(x.part(part)[row * x.row_stride + column * x.column_stride]);
+            if (y != 0 && s != NONFINITE_ROW) best = max(best, exponent_of(y) + s);
+        }
+    }
+    return best;
+}
+
+/* `largest_sums` of the exponents of some rows of both factors, a column to a thread: to the host's memory. What blocks
+   raise, above NOTHING, and how many have, are zeros at first, and afterwards. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+sampled_sums(StridedParts a, StridedParts b, const int *scale_a, const int *scale_b, int step_a, int step_b,
+             unsigned *raised, int *on_host) {
+    const int column = blockIdx.x * THREADS + threadIdx.x;
+    unsigned above = 0;
+    if (column < a.columns) {
+        const int p = sampled_exponent(a, scale_a, step_a, column), q = sampled_exponent(b, scale_b, step_b, column);
+        if (min(p, q) > NOTHING) above = p + q - NOTHING;
+    }
+    above = __reduce_max_sync(~0u, above);
+    if (threadIdx.x % 32 == 0 && above) atomicMax(raised, above);
+    __syncthreads();
+    if (threadIdx.x) return;
+    __threadfence();
+    if (atomicAdd(raised + 1, 1u) < gridDim.x - 1) return;
+    __threadfence();
+    *on_host = (int)__ldcg(raised) + NOTHING;
+    raised[0] = raised[1] = 0;
+}
+
 __device__ float rounded(double y, float) { return narrowed(y); }
 __device__ double rounded(double y, double) { return y; }
 

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.graphs import side_by_side
+from multiword.runtime.graphs import kept_zeros, side_by_side
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.parallel import over_rows
 from multiword.runtime.readback import Readback
@@ -108,12 +108,23 @@ def is_level(
 ) -> Callable[[], bool]:
     """Return a function that waits for a device, and says whether a few rows of both prove that a product is
     not graded: more only raise the maxima."""
-    few = [slice(None, None, max(1, len(scale) // SAMPLED_ROWS)) for scale in scales]
-    sampled = [[x[rows] for x in of_side] for of_side, rows in zip(parts, few, strict=True)]
-    of_a, of_b = (scale[rows] for scale, rows in zip(scales, few, strict=True))
-    exponents = inner_exponents((sampled[0], sampled[1]), (of_a, of_b))
+    steps = max(1, len(scales[0]) // SAMPLED_ROWS), max(1, len(scales[1]) // SAMPLED_ROWS)
+    largest = (_sampled_sums_device if is_cupy(scales[0]) else _sampled_sums_host)(parts, scales, steps)
     most = _most_graded(sum(x.shape[1] for x in parts[0]), limit)
-    return lambda: int(exponents.on_host()[0]) > most
+    return lambda: int(largest()[0]) > most
+
+
+def _sampled_sums_host(
+    parts: tuple[list[np.ndarray], list[np.ndarray]],
+    scales: tuple[np.ndarray, np.ndarray],
+    steps: tuple[int, int],
+) -> Callable[[], np.ndarray]:
+    """Return a function that returns the largest sum of exponents of every so many rows of both factors."""
+    p, q = (
+        column_exponents([x[::step] for x in of_side], scale[::step])
+        for of_side, scale, step in zip(parts, scales, steps, strict=True)
+    )
+    return lambda: largest_sums(p, q)
 
 
 def column_shifts(p: Array, q: Array, largest: Array) -> Array:
@@ -222,6 +233,7 @@ _INSTANCES = tuple(
     for parts in (1, 2)
 )
 _EXPONENTS = Kernel("column_exponents", _FILE, _INSTANCES, (StridedParts,))
+_SAMPLED_SUMS = Kernel("sampled_sums", _FILE, tuple(x for x in _INSTANCES if x["ALONG_K"]), (StridedParts,))
 _SHIFT = Kernel("shift_columns", _FILE, _INSTANCES, (StridedParts, Matrix))
 _FOLDS = tuple({**_CONSTANTS, "THREADS": threads} for threads in (_THREADS, _MOST_THREADS))
 _LARGEST_SUMS = Kernel("largest_sums", _FOLD, _FOLDS)
@@ -243,13 +255,20 @@ def _grid(
 def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
     out = namespace(scale).full((stack, parts[0].shape[1]), NOTHING, np.int32)
     grid, constants, operand, each = _grid(parts, stack)
-    _EXPONENTS(grid, (_THREADS,), (operand, _contiguous(scale), *each, out), **constants)
+    _EXPONENTS(grid, (_THREADS,), (operand, scale, *each, out), **constants)
     return out
 
 
-def _contiguous(scale: Array) -> Array:
-    """Return scales as kernels read them, side by side: those of sampled rows are not."""
-    return namespace(scale).ascontiguousarray(scale, np.int32)
+def _sampled_sums_device(
+    parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], steps: tuple[int, int]
+) -> Callable[[], np.ndarray]:
+    (a, layout), (b, _) = map(strided_parts, parts)
+    raised, readback = kept_zeros((2,), np.uint32), Readback(1, np.int32)
+    constants = {**_OF_PARTS, "ALONG_K": 1, "REAL": layout["REAL"], "PARTS": len(parts[0])}
+    arguments = a, b, *scales, *map(np.int32, steps), raised, readback.address
+    _SAMPLED_SUMS((-(-parts[0][0].shape[1] // _THREADS),), (_THREADS,), arguments, **constants)
+    readback.send()
+    return readback.wait
 
 
 def _column_shifts_device(p: Array, q: Array, largest: Array) -> Array:
@@ -269,6 +288,6 @@ def _shift_device(
     row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
     to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
     shifts = namespace(out[0]).asarray(shifts)
-    _SHIFT(grid, (_THREADS,), (operand, _contiguous(scale), to, shifts, *each, lost.address), **constants)
+    _SHIFT(grid, (_THREADS,), (operand, scale, to, shifts, *each, lost.address), **constants)
     lost.send()
     return lambda: lost.wait() == 0

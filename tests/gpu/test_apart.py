@@ -60,11 +60,10 @@ def test_scales_that_lose_nothing(cupy, dtype, shape, zeros, spread):
         given.append(rng.integers(-9, 9, stack * count).astype(np.int32))
     parts = [real_parts(cupy.asarray(x)) for x in (a, b)]
     found = scales_that_lose_nothing(tuple(parts), tuple(map(cupy.asarray, given)), stack, norm)
-    assert found is not None
     scales, which = found
     expected &= fits
     assert same(which.wait() != 0, expected)
-    assert expected.any() or zeros < 0.5 or shape[1] > 40
+    assert expected.any() or zeros < 0.9
     for scale, exact, kept, count in zip(scales, lossless, given, (m, n), strict=True):
         assert same(scale.get(), np.where(np.repeat(expected, count), exact, kept))
 
@@ -77,7 +76,9 @@ def test_stacks_that_lose_nothing_are_replayed(cupy, monkeypatch, dtype, make, n
     for call in range(4):
         x, y = make(rng, n, dtype), make(rng, n, dtype)
         expected = ozaki.matmul(x, y)
-        if call == 3:
+        if call == 3 and (
+            n < 40 or make is blocks
+        ):  # translations and 1600 numbers: wider than there is room
             monkeypatch.setattr(stacks, "grouped_products", None)
             monkeypatch.setattr(stacks, "computed", None)
         assert same(ozaki.matmul(cupy.asarray(x), cupy.asarray(y)).get(), expected)
