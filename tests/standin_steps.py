@@ -173,6 +173,9 @@ class Steps:
         if self.raising and (error := self.raising.pop(0)):
             raise error
 
+    def split_with_magnitudes(self, scaled, a, b, request, pending):
+        self.split_once(scaled, a, b, request)
+
     def in_limbs(self, specification, request):
         """None: products in limbs fit any memory."""
 

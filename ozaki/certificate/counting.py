@@ -24,7 +24,8 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
-from ozaki.certificate.magnitudes import COMPILED_FORM, LARGEST
+from ozaki.certificate.magnitudes import COMPILED_FORM
+from ozaki.rounding.truncation import LARGEST
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import (
     BITS,

@@ -1,4 +1,4 @@
-#include "ozaki/certificate/magnitudes.cuh"
+#include "ozaki/rounding/truncation.cuh"
 
 /* `_split_host` */
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,10 +1,4 @@
-"""Magnitudes in seven bits, and their products: what the pairwise bound is made of.
-
-    |x| is at least min(127, floor(|x|·2**s))·2**-s
-
-with s, the *truncation scale* of its row. What is larger than 127 there is taken as 127, not as the large
-number it is: that keeps sums exact in int32, and still from below.
-"""
+"""Products of magnitudes in seven bits (`ozaki.rounding.truncation`): what the pairwise bound is made of."""
 
 from __future__ import annotations
 
@@ -31,24 +25,14 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
+from ozaki.rounding.truncation import FURTHEST, LARGEST, TRUNCATION_CONSTANTS, row_length
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
-
-LARGEST = 127
-"""The largest magnitude."""
-
-_FURTHEST = 2046
-"""Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""
 
 _EXACT = {"int8": INT8_K_BLOCK, "fp32": (1 << 24) // LARGEST**2, "fp64": 1 << 38}
 """Terms up to which sums of products of magnitudes are exact in what each word's products are added up in."""
 
 COMPILED_FORM = "ozaki.certificate.pairwise_numba"
-
-
-def row_length(columns: int, parts: int, side: int) -> int:
-    """Return the magnitudes of a row: of a complex column those of the real part come twice."""
-    return columns * (parts if side == 0 else 2 * parts - 1)
 
 
 class Magnitudes:
@@ -112,7 +96,7 @@ def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, ste
         (x,) = scratch((1, block.stop - block.start, columns))
         for part, numbers in enumerate(parts):
             np.abs(contiguous_rows(numbers, block, x), out=x)
-            scale_rows(x, np.minimum(zero_nonfinite(x, scale[block]), _FURTHEST))
+            scale_rows(x, np.minimum(zero_nonfinite(x, scale[block]), FURTHEST))
             np.minimum(np.floor(x, out=x), LARGEST, out=x)
             for start in range(part * step, out.shape[1], len(parts) * step):
                 np.copyto(out[block, start : start + columns], x, casting="unsafe")
@@ -136,8 +120,6 @@ def _truncate_compiled(
     over_rows(work, rows, columns, compiled_block(rows * columns), ALONE_ELEMENTS)
 
 
-MAGNITUDE_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "FURTHEST": _FURTHEST}
-
 _WORDS: dict[str, dict[str, Any]] = {
     "int8": {"WORD": "signed char", "RUN": 16},
     "float64": {"WORD": "double", "RUN": 4},
@@ -151,7 +133,7 @@ def _constants(word: str, parts: int, columns: int) -> dict[str, Any]:
         **tile_rows(run, columns, 16 // parts),
         "RUN": run,
         "PARTS": parts,
-        **MAGNITUDE_CONSTANTS,
+        **TRUNCATION_CONSTANTS,
         "NONFINITE_ROW": NONFINITE_ROW,
     }
 

@@ -38,9 +38,8 @@ def are_small(parts: tuple[list[Array], list[Array]], stack: int) -> bool:
     In a stack a block has a product, and its warps are to have few rows each.
     """
     (rows, columns), (others, _) = map(extent, (parts[0], parts[1]))
-    if stack > 1:
-        return rows + others <= 4 * _WARPS * stack
-    return (rows + others) * columns * len(parts[0]) <= SMALL_FACTORS
+    numbers = (rows + others) * columns * len(parts[0])
+    return numbers <= SMALL_FACTORS and (stack == 1 or rows + others <= 4 * _WARPS * stack)
 
 
 def scales_and_bounds(

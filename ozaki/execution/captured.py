@@ -265,15 +265,11 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
-        at_once = None
-        if variant in (USUAL, SPARING):
-            at_once = steps.scales_at_once(a, b, request)
-        elif variant.evidence == PAIRED and variant.bits is not None and variant.bits <= WIDENED_IN_ALL:
-            at_once = steps.scales_at_once(a, b, request, variant.bits)
+        if variant.evidence == PAIRED and variant.bits is not None and variant.bits <= WIDENED_IN_ALL:
+            return self._launch_pairs(variant, variant.bits, a, b, out)
+        at_once = steps.scales_at_once(a, b, request) if variant in (USUAL, SPARING) else None
         if variant == SPARING:
             return self._launch_sparing(at_once, a, b, out)
-        if variant != USUAL and at_once is not None:
-            return self._launch_pairs(variant, at_once, a, b, out)
         if at_once is not None or not request.certified:
             scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
             self._finish(self._begin(variant, scales, a, b), a, b, out)
@@ -305,28 +301,25 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         self._finish(self._begin(SPARING, split_by, a, b), a, b, out)
         return _Answers(scales, pending, lossless=lossless)
 
-    def _launch_pairs(
-        self,
-        variant: _Variant,
-        at_once: tuple[steps.Scales, PendingNumbers | None],
-        a: Factor,
-        b: Factor,
-        out: Array,
-    ) -> _Answers:
-        """Launch the pairwise bound of split factors, for which the host waits, and their product."""
-        scales, pending = at_once
-        assert isinstance(pending, PendingBounds)
+    def _launch_pairs(self, variant: _Variant, bits: int, a: Factor, b: Factor, out: Array) -> _Answers:
+        """Launch a product whose pairwise bound comes first, for the host waits for that."""
+        request = self._request
+        at_once = steps.scales_at_once(a, b, request, bits)
+        scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
 
-        def bound_and_multiply() -> Callable[[], PairwiseBound]:
-            bound = steps.pairwise(a, b, self._request, pending)
-            self._finish(self._begin(variant, scales, a, b), a, b, out)
-            return bound
+        def bound_and_multiply() -> tuple[PendingBounds, Callable[[], PairwiseBound]]:
+            bounds = pending if isinstance(pending, PendingBounds) else steps.bounds(a, b, request, scales)
+            scaled = self._scaled(variant, scales, a, b)
+            steps.split_with_magnitudes(scaled, a, b, request, bounds)
+            pairwise_bound = steps.pairwise(a, b, request, bounds)
+            self._finish(scaled, a, b, out)
+            return bounds, pairwise_bound
 
         def level() -> Callable[[], bool] | None:
-            return None if a.equilibrated else steps.is_level(a, b, self._request, scales)
+            return None if a.equilibrated else steps.is_level(a, b, request, scales)
 
-        pairwise_bound, found = side_by_side(bound_and_multiply, level)
-        return _Answers(scales, pending, found, pairwise_bound)
+        (bounds, pairwise_bound), found = side_by_side(bound_and_multiply, level)
+        return _Answers(scales, bounds, found, pairwise_bound)
 
     def _launch_evidence(
         self,
@@ -366,6 +359,13 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         """Split the integers that a graph multiplies, and return them; None if there are none."""
         if variant.product is None:
             return None
+        scaled = self._scaled(variant, scales, a, b)
+        steps.split_once(scaled, a, b, self._request)
+        return scaled
+
+    def _scaled(self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor) -> ScaledProduct:
+        """Return the integers that a graph multiplies, or raise `Unfit`."""
+        assert variant.product is not None
         request, (bits, specification) = self._request, variant.product
         if variant.evidence == APART:
             scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, steps.SPARE_BITS))
@@ -380,7 +380,6 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             unfit = self._too_large(scaled.scheme, a.stack) or steps.halved(scaled, a, request)[1]
         if unfit:
             raise Unfit
-        steps.split_once(scaled, a, b, request)
         return scaled
 
     def _finish(self, scaled: ScaledProduct | None, a: Factor, b: Factor, out: Array) -> None:

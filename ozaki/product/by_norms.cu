@@ -1,8 +1,8 @@
 #define UNIT 0 /* as far as the compiler knows: one kernel reads both factors */
 #define UNSPLIT 1
 #include "ozaki/certificate/counting.cuh"
-#include "ozaki/certificate/magnitudes.cuh"
 #include "ozaki/residues/split.cuh"
+#include "ozaki/rounding/truncation.cuh"
 #include "ozaki/scaling/sums.cuh"
 
 /* What bounds take, as `counting_bound` does; `maxima` is null where there are to be none. The blocks that have raised

@@ -30,9 +30,9 @@ from ozaki.certificate.counting import (
     empty_rows,
     enough,
 )
-from ozaki.certificate.magnitudes import MAGNITUDE_CONSTANTS, row_length
 from ozaki.residues.split import split_constants
 from ozaki.residues.system import ResidueSystem, residue_system
+from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, row_length
 from ozaki.scaling.scales import NormLimit, empty_scales
 from ozaki.scaling.statistics import NormScales, Rows, RowStatistics, empty_statistics, rows_of
 from ozaki.tuning import MOST_BY_NORMS
@@ -124,7 +124,7 @@ def _constants(
 ) -> dict[str, Any]:
     """Return the kernel's constants but for the layout of the factors."""
     of_split = split_constants(system, (True, False), width, parts, columns % tile["RUN"] == 0)
-    return {**of_split, **BOUND_CONSTANTS, **MAGNITUDE_CONSTANTS, **tile, "PAIRS": int(paired)}
+    return {**of_split, **BOUND_CONSTANTS, **TRUNCATION_CONSTANTS, **tile, "PAIRS": int(paired)}
 
 
 _SPLIT_BY_NORMS = Kernel(

@@ -130,6 +130,14 @@ class Factor:
             self.forget_split()
             self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
 
+    def split_with_magnitudes(self, scheme: Any, scale: Array, truncation_scale: Array, padding: int) -> None:
+        """As `split_once`, and the magnitudes by truncation scales, by one launch on a GPU."""
+        if self.cached_words(scheme, scale) is None:
+            words, of_pairs = scheme.split_with_magnitudes(
+                self.parts, scale, truncation_scale, self.side, padding
+            )
+            self._split, self._magnitudes = (scheme.system, scale, words), (truncation_scale, of_pairs)
+
     def copy(self) -> Factor:
         """Return another factor of this matrix, which shares what a prepared one has computed."""
         other = Factor(self.matrix, self.side, stack=self.stack, equilibrated=self.equilibrated)
@@ -176,7 +184,7 @@ class Factor:
         """Give the memory of the split back."""
         if self._split is not None and self.order is not None:
             self.order.last_use.synchronize()
-        self._split = None
+        self._split = self._magnitudes = None
 
     @property
     def nbytes(self) -> int:

@@ -249,20 +249,29 @@ def magnitudes(a: Factor, b: Factor, request: Request) -> Magnitudes:
     return Magnitudes(len(a.parts), "int8" if multiplies_int8(request.engine, shape) else "fp32")
 
 
+def split_with_magnitudes(
+    scaled: ScaledProduct, a: Factor, b: Factor, request: Request, pending: PendingBounds
+) -> None:
+    """Split both factors as `split_once` and, where a GPU does so by the same launch, for magnitudes, too."""
+    scheme, padding = scaled.scheme, request.engine.padding
+    in_bytes = scheme.word.name == magnitudes(a, b, request).word.name == "int8"
+    once = not (request.symmetric or a.prepared or b.prepared) and _is_split_once(scheme, request)
+    if not (isinstance(scheme, Residues) and in_bytes and once):
+        split_once(scaled, a, b, request)
+        return
+    (of_a, of_b), (rows, columns) = scaled.scales, pending.rows
+    side_by_side(
+        lambda: a.split_with_magnitudes(scheme, of_a, rows.truncation_scale, padding),
+        lambda: b.split_with_magnitudes(scheme, of_b, columns.truncation_scale, padding),
+    )
+
+
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """Launch the pairwise bound, and return a function that waits for it."""
-    scheme, shape = magnitudes(a, b, request), (a.rows, a.k, b.rows)
-    whole = a.k <= scheme.k_block and one_panel_bytes(scheme, shape) <= request.workspace
-
-    def of_all(x: Factor, scale: Array) -> Array:
-        return x.split(scheme, scale, slice(0, x.rows), slice(0, x.k), request.engine.padding)
-
-    if whole and scheme.word.name == "int8" and keeps_products(request.engine, shape):
-        words = side_by_side(
-            lambda: of_all(a, pending.rows[0].truncation_scale),
-            lambda: of_all(b, pending.rows[1].truncation_scale),
-        )
-        return bound_of_pairs(pending.rows, a.length, scheme.operands(*words))
+    scheme = magnitudes(a, b, request)
+    words = [x.cached_words(scheme, r.truncation_scale) for x, r in zip((a, b), pending.rows, strict=True)]
+    if words[0] is not None and words[1] is not None and keeps_products(request.engine, a.rows, a.k, b.rows):
+        return bound_of_pairs(pending.rows, a.length, scheme.operands(words[0], words[1]))
 
     def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
         in_panels(scheme, a, b, scales, request.engine, request.workspace, use)

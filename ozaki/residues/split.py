@@ -28,6 +28,7 @@ from multiword.runtime.parallel import (
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system
+from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, row_length
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.tuning import RESIDUES_AT_ONCE
@@ -44,6 +45,9 @@ def narrow_bits(system: ResidueSystem) -> int:
     widths = range(54, COMPILED_BITS + 1)
     return max(w for w in widths if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < exact)
 
+
+Truncated = tuple[Array, Array]
+"""Truncation scales, and where magnitudes go, (1, 1, r', length): see `ozaki.rounding.truncation`."""
 
 COMPILED_FORM = "ozaki.residues.split_numba"
 
@@ -83,6 +87,25 @@ def residues(
         make = make if form is None else partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out
+
+
+def residues_and_magnitudes(
+    parts: list[Array],
+    scale: Array,
+    truncation_scale: Array,
+    system: ResidueSystem,
+    padding: int,
+    side: int,
+    width: int,
+) -> tuple[Array, Array]:
+    """Return `residues` of a factor on a GPU in int8 words, and its magnitudes by truncation scales."""
+    rows, columns = (padded(size, padding) for size in extent(parts))
+    xp, length = namespace(scale), row_length(columns, len(parts), side)
+    out = xp.empty((system.images, len(system.moduli), rows, columns), system.word.dtype)
+    magnitudes = xp.empty((1, 1, rows, length), np.int8)
+    truncated = truncation_scale, magnitudes
+    residues_on_device(parts, scale, system, side == 0, width, out, truncated=truncated)
+    return out, magnitudes
 
 
 def _residues_host(
@@ -241,9 +264,11 @@ _SPLIT_RESIDUES = Kernel(
                 residue_system(word, bits, 4096, parts), (True,), width, parts, width < 99, integers
             ),
             **_tile_rows(get_word(word), parts, columns),
+            **TRUNCATION_CONSTANTS,
             "ALONG_K": along,
             "UNIT": 2 - parts,
             "REAL": t,
+            "TRUNCATED": int((word, along, integers) == ("int8", 1, 0)),
         }
         for along in (0, 1)
         for word, bits, t, parts, width, columns, integers in (
@@ -269,15 +294,19 @@ def residues_on_device(
     width: int,
     out: Array,
     integers: int = 0,
+    truncated: Truncated | None = None,
 ) -> None:
-    """Write the residues of A', or of the integers in 64 bits of each, with a sign (1) or without (-1)."""
+    """Write the residues of A', or of the integers in 64 bits of each, with a sign (1) or without (-1); and
+    magnitudes."""
     operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
     constants = {
         **split_constants(system, (weighted,), width, len(parts), aligned, integers),
         **_tile_rows(system.word, len(parts), padded_columns),
+        **TRUNCATION_CONSTANTS,
         **layout,
+        "TRUNCATED": int(truncated is not None),
     }
     wide = width if constants.get("WIDE") else 0
     factors = powers = scale  # not read with integer words: the kernel has its tables
@@ -285,6 +314,9 @@ def residues_on_device(
         factors = on_device(ResidueSystem.factors, system, int(weighted), namespace(out))
         powers = on_device(ResidueSystem.powers, system, wide, namespace(out)) if wide else factors
     tables = SplitTables(scales=scale, factors=factors, powers=powers, wide=wide)
-    arguments = (operand, tables, out, np.int32(padded_rows), np.int32(padded_columns))
+    truncation_scale, magnitudes = truncated or (scale, out)
+    length = np.int32(magnitudes.shape[-1])
+    sizes = np.int32(padded_rows), np.int32(padded_columns)
+    arguments = operand, tables, out, *sizes, truncation_scale, magnitudes, length
     blocks = tile_count(constants, padded_rows, padded_columns)
     _SPLIT_RESIDUES((blocks,), (THREADS,), arguments, **constants)

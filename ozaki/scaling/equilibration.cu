@@ -57,11 +57,12 @@ column_exponents(StridedParts x, const int *scale, int each, int run, int *large
         atomicMax(&largest[(i64)at.product * x.columns + at.column], best);
 }
 
-/* The largest exponent of a column in every step-th row, of those that are finite. */
+/* The largest exponent of a column in every step-th row, of those that are finite; a warp has one of WARPS of them. */
+#define WARPS (THREADS / 32)
 __device__ int sampled_exponent(const StridedParts &x, const int *scale, int step, int column) {
     int best = NOTHING;
-#pragma unroll 8
-    for (int row = 0; row < x.rows; row += step) {
+#pragma unroll 4
+    for (int row = threadIdx.x / 32 * step; row < x.rows; row += WARPS * step) {
         const int s = scale[row];
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
@@ -72,21 +73,23 @@ __device__ int sampled_exponent(const StridedParts &x, const int *scale, int ste
     return best;
 }
 
-/* `largest_sums` of the exponents of some rows of both factors, a column to a thread: to the host's memory. What blocks
+/* `largest_sums` of the exponents of some rows of both factors, a column to a lane: to the host's memory. What blocks
    raise, above NOTHING, and how many have, are zeros at first, and afterwards. */
 extern "C" __global__ void __launch_bounds__(THREADS)
 sampled_sums(StridedParts a, StridedParts b, const int *scale_a, const int *scale_b, int step_a, int step_b,
              unsigned *raised, int *on_host) {
-    const int column = blockIdx.x * THREADS + threadIdx.x;
-    unsigned above = 0;
-    if (column < a.columns) {
-        const int p = sampled_exponent(a, scale_a, step_a, column), q = sampled_exponent(b, scale_b, step_b, column);
-        if (min(p, q) > NOTHING) above = p + q - NOTHING;
-    }
-    above = __reduce_max_sync(~0u, above);
-    if (threadIdx.x % 32 == 0 && above) atomicMax(raised, above);
+    __shared__ int exponents[2][WARPS][32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, column = blockIdx.x * 32 + lane;
+    const bool exists = column < a.columns;
+    exponents[0][warp][lane] = exists ? sampled_exponent(a, scale_a, step_a, column) : NOTHING;
+    exponents[1][warp][lane] = exists ? sampled_exponent(b, scale_b, step_b, column) : NOTHING;
     __syncthreads();
-    if (threadIdx.x) return;
+    if (warp) return;
+    int p = NOTHING, q = NOTHING;
+    for (int i = 0; i < WARPS; i++) p = max(p, exponents[0][i][lane]), q = max(q, exponents[1][i][lane]);
+    const unsigned above = __reduce_max_sync(~0u, min(p, q) > NOTHING ? p + q - NOTHING : 0);
+    if (lane) return;
+    if (above) atomicMax(raised, above);
     __threadfence();
     if (atomicAdd(raised + 1, 1u) < gridDim.x - 1) return;
     __threadfence();

@@ -255,8 +255,13 @@ def _grid(
 def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
     out = namespace(scale).full((stack, parts[0].shape[1]), NOTHING, np.int32)
     grid, constants, operand, each = _grid(parts, stack)
-    _EXPONENTS(grid, (_THREADS,), (operand, scale, *each, out), **constants)
+    _EXPONENTS(grid, (_THREADS,), (operand, _contiguous(scale), *each, out), **constants)
     return out
+
+
+def _contiguous(scale: Array) -> Array:
+    """Return scales as kernels read them, side by side."""
+    return namespace(scale).ascontiguousarray(scale, np.int32)
 
 
 def _sampled_sums_device(
@@ -266,7 +271,7 @@ def _sampled_sums_device(
     raised, readback = kept_zeros((2,), np.uint32), Readback(1, np.int32)
     constants = {**_OF_PARTS, "ALONG_K": 1, "REAL": layout["REAL"], "PARTS": len(parts[0])}
     arguments = a, b, *scales, *map(np.int32, steps), raised, readback.address
-    _SAMPLED_SUMS((-(-parts[0][0].shape[1] // _THREADS),), (_THREADS,), arguments, **constants)
+    _SAMPLED_SUMS((-(-parts[0][0].shape[1] // 32),), (_THREADS,), arguments, **constants)
     readback.send()
     return readback.wait
 
@@ -288,6 +293,6 @@ def _shift_device(
     row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
     to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
     shifts = namespace(out[0]).asarray(shifts)
-    _SHIFT(grid, (_THREADS,), (operand, scale, to, shifts, *each, lost.address), **constants)
+    _SHIFT(grid, (_THREADS,), (operand, _contiguous(scale), to, shifts, *each, lost.address), **constants)
     lost.send()
     return lambda: lost.wait() == 0

@@ -10,14 +10,16 @@ from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from ozaki.arguments import factors_of
-from ozaki.certificate.counting import compute_bounds
+from ozaki.certificate.counting import RowBounds, compute_bounds
 from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.pairs import bound_of_pairs
+from ozaki.certificate.pairwise import pairwise_bound
 from ozaki.certificate.small import scales_and_bounds
 from ozaki.product.by_norms import split_by_norms
 from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
-from ozaki.residues.split import residues
+from ozaki.residues.split import residues, residues_and_magnitudes
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened
@@ -328,3 +330,62 @@ def test_pairwise_bounds(cupy, workspace, kind, dtype, shape):
             known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
             found.append((bound, [cupy.asnumpy(x).tolist() for x in known]))
     assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", [(37, 301), (130, 2049), (16, 64), (1500, 3)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_residues_with_magnitudes(cupy, dtype, shape):
+    """One launch gives what two do."""
+    parts = 1 + dtype.startswith("complex")
+    limit, length = norm_limit(FORMATS["fp64"], shape[1] * parts), shape[1]
+    system = residue_system("int8", limit.log2 + 1, length, parts)
+    for kind, side in itertools.product(("special", "wide"), (0, 1)):
+        for x in layouts(cupy, matrix(kind, shape, dtype)):
+            numbers = real_parts(x)
+            scale = norm_scales(row_statistics(numbers), limit)
+            truncation_scale = cupy.where(scale == NONFINITE_ROW, scale, scale - 40)
+            given = numbers, scale, truncation_scale, system, 16, side, 60
+            words, magnitudes = residues_and_magnitudes(*given)
+            assert same(words.get(), residues(numbers, scale, system, 16, side == 0, 60).get())
+            expected = Magnitudes(parts, "int8").split(numbers, truncation_scale, side, 16)
+            assert same(magnitudes.get(), expected.get())
+            on_host = [y.get() for y in numbers]
+            expected = Magnitudes(parts, "int8").split(on_host, truncation_scale.get(), side, 16)
+            assert same(magnitudes.get(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize(
+    "shape", [(37, 301, 29), (300, 700, 260), (700, 96, 1300), (2100, 130, 2048)], ids=str
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bounds_of_pairs(cupy, dtype, shape):
+    """In the registers as from memory, and as on the host."""
+    (m, k, n), parts = shape, 1 + dtype.startswith("complex")
+    target, length = FORMATS["fp64"], k * parts
+    for kind in ("special", "wide", "normal"):
+        x, y = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype)
+        with np.errstate(all="ignore"):
+            statistics = tuple(row_statistics(real_parts(z)) for z in (x, y))
+            scales = tuple(norm_scales(s, norm_limit(target, length)) for s in statistics)
+            rows = compute_bounds(statistics, scales, target).rows
+        scheme = Magnitudes(parts, "int8")
+        on_device = [RowBounds(**{name: cupy.asarray(z) for name, z in vars(r).items()}) for r in rows]
+        words = [
+            scheme.split(real_parts(cupy.asarray(z)), r.truncation_scale, side, 16)
+            for side, (z, r) in enumerate(zip((x, y), on_device, strict=True))
+        ]
+        found = bound_of_pairs(tuple(on_device), length, scheme.operands(*words))()
+        products = scheme.multiply(*words, get_engine("auto", words[0]), None)
+
+        def multiply(scales, use, products=products):
+            use(products, slice(0, m), slice(0, n))
+
+        assert found == pairwise_bound(tuple(on_device), length, multiply)()
+
+        def multiply_on_host(scales, use, products=products):
+            use(products.get(), slice(0, m), slice(0, n))
+
+        assert found == pairwise_bound(rows, length, multiply_on_host)()
+        assert found[0] > 0

@@ -1,0 +1,24 @@
+"""Magnitudes truncated to seven bits: what kernels are told that write them.
+
+    |x| is at least min(127, floor(|x|·2**s))·2**-s
+
+with s, the *truncation scale* of its row. What is larger than 127 there is taken as 127, not as the large
+number it is: that keeps sums exact in int32, and still from below.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LARGEST = 127
+"""The largest magnitude."""
+
+FURTHEST = 2046
+"""Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""
+
+TRUNCATION_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "FURTHEST": FURTHEST}
+
+
+def row_length(columns: int, parts: int, side: int) -> int:
+    """Return the magnitudes of a row: of a complex column those of the real part come twice."""
+    return columns * (parts if side == 0 else 2 * parts - 1)
