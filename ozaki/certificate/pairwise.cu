@@ -34,8 +34,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pairwise_bound(Products y,
             double found = error;
 #pragma unroll
             for (int j = i; j < i + AT_ONCE; j++) {
-                const RowBounds &a = rows[local + j * SIDE_BY_SIDE];
-                if (a.half > 0 && b.half > 0) found = larger(found, product[j], a, b, quarter);
+                found = Pair(product[j], rows[local + j * SIDE_BY_SIDE], b, quarter).larger(found);
             }
             if (__any_sync(~0u, found > error)) error = largest_of_warp(found);
         }
