@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 from dataclasses import astuple, dataclass, replace
 
-from multiword.engines.machine import compute_capability, multiprocessors
+from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
 from multiword.runtime.cached import cached_property
-from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.kernels import Struct, members
 from multiword.runtime.libcuda import routine
 
 CHUNK = 16
@@ -144,33 +144,3 @@ def _filled(tile: Tile, m: int) -> bool:
     """Return whether tiles leave less than half of one empty; those of clusters less than a fifth of all."""
     rows = count_tiles(tile, m, 1) * tile.m * tile.cluster
     return 5 * m > 4 * rows if tile.cluster > 1 else m > tile.m // 2
-
-
-def launch_tiles(
-    anywhere: Kernel,
-    on_hopper: Kernel,
-    a: Array,
-    bt: Array,
-    output: Struct,
-    *,
-    symmetric: bool = False,
-    tile: Tile | None = None,
-) -> None:
-    """Multiply (images, stack, m, k) and (images, stack, n, k) matrices by a kernel made of `fused.cuh`.
-
-    It takes both operands, what becomes of the sums, and the shape; of Hopper another one.
-    """
-    images, stack, m, k = a.shape
-    n = bt.shape[2]
-    tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
-    of_one = count_tiles_below_diagonal(tile, n) if symmetric else count_tiles(tile, m, n)
-    tiles = of_one * images * stack
-    shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, symmetric=int(symmetric))
-    operands: tuple[Struct, Struct]
-    if tile.wgmma:
-        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
-        clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
-        blocks, kernel = clusters * tile.cluster, on_hopper
-    else:
-        operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, anywhere
-    kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)

@@ -4,6 +4,9 @@
 #include "multiword/engines/residues.cuh"
 #define FLOAT_MAGIC 12582912.0f
 
+/* Where sums start: added to this, modulo 2^32, no sum is negative. */
+#define START (1 << 31)
+
 /* The residue of least magnitude in the low byte, from a biased sum: its bytes times the residues of their
    weights; `start` takes the bias back and puts the new sum, below 2^17, into the low bits of the float
    1.5·2^23 + sum, so that no conversion is needed for the quotient, which is exact. */
@@ -21,11 +24,11 @@ __device__ int added(int x, int y, int p) {
 }
 
 /* Where the residues of a tile go: its first element, rows and columns from there, and its modulus. */
-struct alignas(16) TileResidues {
+struct alignas(16) Target {
     signed char *to;
     int rows, columns;
     Modulus modulus;
-    __device__ TileResidues(const TileIndex &at, const ResidueMatrices &c, const ProductShape &shape)
+    __device__ Target(const TileIndex &at, const ResidueMatrices &c, const ProductShape &shape)
         : to(c.residues + at.image * c.image_stride + at.matrix * c.matrix_stride +
              at.row * c.row_stride + at.column),
           rows(shape.m - at.row), columns(shape.n - at.column),
@@ -48,7 +51,7 @@ __device__ __forceinline__ void store(const unsigned char *from, signed char *to
 }
 
 /* The sums of a tile to residues, by way of shared memory. */
-__device__ __forceinline__ void reduce(const Sums &sum, unsigned char *staged, const TileResidues &target,
+__device__ __forceinline__ void finish(const Sums &sum, unsigned char *staged, const Target &target,
                                        const ResidueMatrices &c) {
     const Modulus &modulus = target.modulus;
     const int team = threadIdx.x / TEAM, above = team * TEAM_ROWS, row = first_row(), column = first_column();
@@ -79,25 +82,109 @@ __device__ __forceinline__ void reduce(const Sums &sum, unsigned char *staged, c
         }
 }
 
-/* Sums are reduced; added to where they start, modulo 2^32, none is negative. */
-struct Residues {
-    typedef TileResidues Target;
-    static constexpr int START = 1 << 31;
-    const ResidueMatrices &matrices;
-    __device__ Target target(const TileIndex &at, const ProductShape &shape) const { return {at, matrices, shape}; }
-    __device__ __forceinline__ void finish(const Sums &sum, unsigned char *staged, const Target &target) const {
-        reduce(sum, staged, target, matrices);
-    }
-};
+__device__ __forceinline__ void clear(Sums &sum) {
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = START;
+}
 
 #if WGMMA
+/* A cluster computes one tile for each of its blocks after another. A warp of each block copies its rows of A,
+   and its share of the rows of B to all blocks. That warp and the warpgroups wait for each other by stages, and
+   for nothing else: what the one finishes or copies, the others' products hide. */
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS + 32, BLOCKS)
 multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant__ Operand b,
-                        ResidueMatrices matrices, ProductShape shape) {
+                        ResidueMatrices output, ProductShape shape) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    /* Where it is, unless a sanitizer has shared memory of its own. */
+    unsigned char *const shared = memory + (-(unsigned)__cvta_generic_to_shared(memory) & 1023);
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
+    const unsigned copied = stages + STAGES * STAGE_BYTES + BM * STAGED_BYTES, used = copied + 8 * STAGES;
+    /* Of the tile that begins with a stage: the copying thread works it out for all. */
+    Target *const targets = (Target *)(shared + STAGES * STAGE_BYTES + BM * STAGED_BYTES + 16 * STAGES);
+    // From lane 0, so that the compiler knows it to be one for the warp: else it lets no two wgmma overlap.
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32, team = warp / 4;
+    const int block = block_of_cluster();
+    const int steps = (shape.k + BK - 1) / BK, first = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) prepare(copied + 8 * i, 1), prepare(used + 8 * i, CLUSTER * THREADS / 32);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    meet_the_cluster();
+
+    int stage = 0, parity = 0;
+    const auto advance = [&]() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    };
+    if (warp == THREADS / 32) {
+        const int share = block * (BN / CLUSTER);
+#pragma unroll 1
+        for (int tile = first; lane == 0 && tile < shape.tiles; tile += stride) {
+            const TileIndex from(shape, tile, block);
+#pragma unroll 1
+            for (int step = 0; step < steps; step++, advance()) {
+                const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
+                wait(used + 8 * stage, parity ^ 1);
+                if (step == 0) targets[stage] = Target(from, output, shape);
+                expect(barrier, STAGE_BYTES);
+                copy_tile<false>(to, a, step * BK, from.row, from, barrier);
+                copy_tile<(CLUSTER > 1)>(to + (BM + share) * BK, b, step * BK, from.column + share, from, barrier);
+            }
+        }
+    } else {
+#pragma unroll 1
+        for (int tile = first; tile < shape.tiles; tile += stride) {
+            Sums sum;
+            int last = 0;
+            clear(sum);
+            wait(copied + 8 * stage, parity);
+            const Target target = targets[stage];
+#pragma unroll 1
+            for (int step = 0; step < steps; step++, advance()) {
+                wait(copied + 8 * stage, parity);
+                accumulate(sum[0], stages + stage * STAGE_BYTES, team, shape.k - step * BK);
+                WGMMA_WAIT(1);
+                if (step > 0 && lane < CLUSTER) arrive(used + 8 * last, lane);
+                last = stage;
+            }
+            WGMMA_WAIT(0);
+            if (lane < CLUSTER) arrive(used + 8 * last, lane);
+#pragma unroll
+            for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
+            finish(sum, shared + STAGES * STAGE_BYTES + team * TEAM_ROWS * STAGED_BYTES, target, output);
+        }
+    }
+    __syncwarp();
+    meet_the_cluster(); // no block is gone while another one writes to its memory
+}
 #else
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-multiply_residues(WordMatrices a, WordMatrices b, ResidueMatrices matrices, ProductShape shape) {
-#endif
-    const Residues output{matrices};
-    multiply_tiles(a, b, shape, output);
+multiply_residues(WordMatrices a, WordMatrices b, ResidueMatrices output, ProductShape shape) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
+    const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
+    const TileIndex at(shape, blockIdx.x);
+    const Tile<BM> left(a, at.image, at.matrix, at.row, shape.m, shape.k);
+    const Tile<BN> right(b, at.image, at.matrix, at.column, shape.n, shape.k);
+    const int steps = (shape.k + BK - 1) / BK;
+    const auto load = [&](int step) {
+        if (step < steps) {
+            const unsigned stage = stages + step % STAGES * STAGE_BYTES;
+            left.load(stage, step * BK);
+            right.load(stage + BM * BK, step * BK);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    Sums sum;
+    clear(sum);
+    for (int step = 0; step < STAGES - 1; step++) load(step);
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        COPIES_DONE_BUT(STAGES - 2);
+        __syncthreads();
+        load(step + STAGES - 1);
+        accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
+    }
+    COPIES_DONE_BUT(0);
+    finish(sum, shared, Target(at, output, shape), output);
 }
+#endif

@@ -16,11 +16,12 @@ from multiword.engines.fused import (
     MIDDLE,
     SMALL,
     ProductShape,
+    TensorMap,
     Tile,
     WordMatrices,
     choose_tile,
     count_tiles,
-    launch_tiles,
+    count_tiles_below_diagonal,
 )
 from multiword.engines.machine import compute_capability, multiprocessors
 from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
@@ -188,7 +189,20 @@ def launch(
     """Write A·Bᵀ modulo the moduli to `out`, or add it; none of the arrays is empty, and k is at most
     `LONGEST`."""
     output = _residue_matrices(out, moduli, add, weights)
-    launch_tiles(_ANYWHERE, _ON_HOPPER, a, bt, output, symmetric=symmetric, tile=tile)
+    images, stack, m, k = a.shape
+    n = bt.shape[2]
+    tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
+    of_one = count_tiles_below_diagonal(tile, n) if symmetric else count_tiles(tile, m, n)
+    tiles = of_one * images * stack
+    shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, symmetric=int(symmetric))
+    operands: tuple[Struct, Struct]
+    if tile.wgmma:
+        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
+        clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
+        blocks, kernel = clusters * tile.cluster, _ON_HOPPER
+    else:
+        operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
+    kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)
 
 
 def _residue_matrices(

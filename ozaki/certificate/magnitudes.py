@@ -65,15 +65,11 @@ class Magnitudes:
         """Return the products, added to those of earlier blocks of the inner dimension."""
         shape = self.parts, 1, *a.shape[2:-1], b.shape[-2]
         out = empty_beside(a, shape, self.word.result)
-        for (left, right), y in zip(self.operands(a, b), out, strict=True):
-            engine.multiply(self.word.name, left, right, out=y[0])
-        return out if earlier is None else earlier.astype(np.float64, copy=False) + out
-
-    def operands(self, a: Array, b: Array) -> list[tuple[Array, Array]]:
-        """Return rows and columns whose products are those of magnitudes: of complex ones, both parts."""
         length = a.shape[-1]
-        starts = range(0, length, length // self.parts)
-        return [(a[0, 0], b[0, 0, ..., start : start + length]) for start in starts]
+        for component, y in enumerate(out):
+            start = component * (length // self.parts)
+            engine.multiply(self.word.name, a[0, 0], b[0, 0, ..., start : start + length], out=y[0])
+        return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
         """Return the bytes for each element of an operand, at most."""

@@ -1,4 +1,65 @@
-#include "ozaki/certificate/pairwise.cuh"
+typedef long long i64;
+typedef unsigned long long u64;
+#define SLACK (1 - 1.0 / (1ll << 50))
+
+/* The `RowBounds` of a panel that its pairs are compared by; the bits of the largest T / |A||B| so far, which order as
+   the numbers do, and how many blocks are done, at first zeros, which the last of all launches leaves behind; the bound, in
+   the host's memory. */
+struct PanelPairs {
+    const double *total_a, *total_b;
+    const int *scale_offset_a, *scale_offset_b;
+    int rows, columns;
+    int last;
+    i64 length;
+    u64 *largest;
+    double *bound;
+};
+
+/* The bounds of one row of A, or column of B: half of its total, and 2^offset, both exact; of zeros, and outside of the
+   panel, such that no pair has an error. */
+struct RowBounds {
+    double half, unit;
+    __device__ RowBounds() {}
+    __device__ RowBounds(const double *total, const int *offset, int i, int count) : half(-1.0 / 0), unit(0) {
+        if (i < count && total[i] > 0) half = total[i] / 2, unit = scalbn(1.0, offset[i]);
+    }
+};
+
+/* A pair, and the product of its magnitudes: `compare_pairs`. */
+struct Pair {
+    double lower, truncation; /* of |A||B|, and T */
+    __device__ Pair(double product, const RowBounds &a, const RowBounds &b, double quarter)
+        : lower(product * SLACK * a.unit * b.unit), truncation(a.half + b.half + quarter) {}
+    /* Whether T / |A||B| may be larger than an error: most often that is told without a division, which takes time. */
+    __device__ bool may_exceed(double error) const { return !(truncation < error * lower * SLACK); }
+    /* The larger one of them. */
+    __device__ double larger(double error) const {
+        return may_exceed(error) ? fmax(error, truncation / lower) : error;
+    }
+};
+
+/* The largest number of a full warp. */
+__device__ double largest_of_warp(double x) {
+    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
+    return x;
+}
+
+/* By each block, with the largest error of each warp: the last one writes that of all to the host. Division by one and
+   the same tolerance keeps the order, so that of the largest is the largest. */
+__device__ void write_bound(const PanelPairs &pairs, double error_of_warp) {
+    const u64 bits = (u64)__double_as_longlong(error_of_warp);
+    if (threadIdx.x % 32 == 0 && bits > __ldcg(pairs.largest)) atomicMax(pairs.largest, bits);
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    __threadfence();
+    if (atomicAdd(&pairs.largest[1], 1ull) < gridDim.x - 1) return;
+    __threadfence();
+    const double error = __longlong_as_double(__ldcg(pairs.largest)), terms = (double)pairs.length;
+    pairs.largest[1] = 0;
+    if (pairs.last) pairs.largest[0] = 0;
+    pairs.bound[0] = error;
+    pairs.bound[1] = error / fmin(4 * sqrt(terms), terms / 2); /* `tolerance` */
+}
 
 /* Products of magnitudes of a panel: (m, n), a stride in elements. */
 struct Products {
@@ -31,12 +92,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) pairwise_bound(Products y,
         }
 #pragma unroll
         for (int i = 0; i < ROWS; i += AT_ONCE) {
+            const auto pair = [&](int j) { return Pair(product[j], rows[local + j * SIDE_BY_SIDE], b, quarter); };
+            bool more = false; // none of them waits for another
+#pragma unroll
+            for (int j = i; j < i + AT_ONCE; j++) more |= pair(j).may_exceed(error);
+            if (!__any_sync(~0u, more)) continue;
             double found = error;
 #pragma unroll
-            for (int j = i; j < i + AT_ONCE; j++) {
-                found = Pair(product[j], rows[local + j * SIDE_BY_SIDE], b, quarter).larger(found);
-            }
-            if (__any_sync(~0u, found > error)) error = largest_of_warp(found);
+            for (int j = i; j < i + AT_ONCE; j++) found = pair(j).larger(found);
+            error = largest_of_warp(found);
         }
     }
     write_bound(pairs, error);

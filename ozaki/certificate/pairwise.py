@@ -149,7 +149,7 @@ class PanelPairs(Struct):
         )
 
 
-ROWS, AT_ONCE = 16, 4
+ROWS, AT_ONCE = 16, 8
 """Rows of pairs that a thread compares at a time, and after which a warp shares its largest error."""
 
 WIDTHS = 4, 16, 64, 256

@@ -28,7 +28,6 @@ from ozaki.certificate.apart import scales_that_lose_nothing as lossless_scales
 from ozaki.certificate.counting import Bounds, PendingBounds, PendingNumbers, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
-from ozaki.certificate.pairs import bound_of_pairs, keeps_products
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.certificate.small import are_small, scales_and_bounds
 from ozaki.nonfinite import overwrite_nonfinite
@@ -269,9 +268,6 @@ def split_with_magnitudes(
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """Launch the pairwise bound, and return a function that waits for it."""
     scheme = magnitudes(a, b, request)
-    words = [x.cached_words(scheme, r.truncation_scale) for x, r in zip((a, b), pending.rows, strict=True)]
-    if words[0] is not None and words[1] is not None and keeps_products(request.engine, a.rows, a.k, b.rows):
-        return bound_of_pairs(pending.rows, a.length, scheme.operands(words[0], words[1]))
 
     def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
         in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
