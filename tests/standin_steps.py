@@ -17,6 +17,7 @@ import numpy as np
 from multiword.runtime.kernels import KERNELS, Instance, Kernel, Struct
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts
+from ozaki.certificate.counting import CERTIFIED
 from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
 from ozaki.product.steps import ScaledProduct
@@ -140,7 +141,7 @@ class Steps:
 
         return launch
 
-    def may_lose_nothing(self, a, b):
+    def may_be_decided(self, a, b):
         return False
 
     def scales_at_once(self, a, b, request, wider=None):
@@ -207,7 +208,9 @@ class Steps:
     def bounds(self, a, b, request, scales, stack=1):
         first = self.first_element(a)
         return SimpleNamespace(
-            wait=lambda: bounds_from_counts(first()), certify_all=lambda: certified(first()), first=first
+            wait=lambda: bounds_from_counts(first()),
+            settled=lambda: CERTIFIED if certified(first()) else None,
+            first=first,
         )
 
     def pairwise(self, a, b, request, pending):

@@ -13,6 +13,17 @@ __device__ void raise(u64 &largest, double x) {
     if (threadIdx.x % 32 == 0) atomicMax(&largest, (u64)__double_as_longlong(x));
 }
 
+/* By a full warp, of a finite row that is not zero and whose largest integer is below 2^largest: its scale offset, as
+   `counting_bound` finds it. */
+__device__ __forceinline__ int scale_offset(const int *counts, int largest, int top, int root) {
+    const int first = largest - 1 - top; // octave of the top
+    const auto at_least = [&](int d) { return first + d >= 0 ? counts[level_of(first + d)] : 0; };
+    const int wanted = min(root, max(1, (at_least(OCTAVES - 1) + 1) / 2));
+    unsigned below = 0;
+    for (int d = threadIdx.x % 32; d < OCTAVES; d += 32) below += at_least(d) < wanted;
+    return top - (int)(__reduce_add_sync(~0u, below) % OCTAVES) - (MAGNITUDE_BITS - 1);
+}
+
 /* What a warp has seen of an operand's rows; its lanes share the octaves. */
 struct Seen {
     bool nonfinite = false;
@@ -77,10 +88,11 @@ __device__ bool brought_together(Maxima &largest, u64 *maxima) {
     return true;
 }
 
-/* Write `_octave_sums` and the other bounds of both operands to the host's memory at once. */
-__device__ void write_bounds(const Maxima &maxima, i64 length, double enough, double *bounds) {
+/* `_octave_sums` and the other bounds of both operands. */
+typedef double Numbers[5 + SUMS];
+__device__ void find_bounds(const Maxima &maxima, i64 length, double enough, Numbers &numbers) {
     __shared__ i64 count[2][OCTAVES];
-    __shared__ double terms[10 * SUMS], numbers[5 + SUMS];
+    __shared__ double terms[10 * SUMS];
     for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
         count[i / OCTAVES][i % OCTAVES] = length - maxima[i / OCTAVES][3 + i % OCTAVES];
     __syncthreads();
@@ -116,5 +128,11 @@ __device__ void write_bounds(const Maxima &maxima, i64 length, double enough, do
         numbers[0] = maxima[0][0] || maxima[1][0] ? NOT_FINITE : certified ? CERTIFIED : OPEN;
     }
     __syncthreads();
+}
+
+/* Write them to the host's memory at once. */
+__device__ void write_bounds(const Maxima &maxima, i64 length, double enough, double *bounds) {
+    __shared__ Numbers numbers;
+    find_bounds(maxima, length, enough, numbers);
     for (int i = threadIdx.x; i < 5 + SUMS; i += blockDim.x) bounds[i] = numbers[i];
 }

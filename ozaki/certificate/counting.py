@@ -52,9 +52,9 @@ _SUMS = 2 * (OCTAVES - 2) // 10 + 1
 NUMBERS = 5 + _SUMS
 """Numbers that `Bounds` are made of."""
 
-CERTIFIED, OPEN, NOT_FINITE = -1, 0, 1
-"""The states of a product: its bounds prove the error that is wanted, by a margin and without an Inf or NaN;
-they have to be looked at; there is an Inf or NaN."""
+DECIDED, CERTIFIED, OPEN, NOT_FINITE = -2, -1, 0, 1
+"""The states of a product: a GPU has decided what it takes; its bounds prove the error that is wanted, by a
+margin and without an Inf or NaN; they have to be looked at; there is an Inf or NaN."""
 
 MARGIN = 2.0**-40
 """More than the relative error of a sum of a few float64 numbers and of two products."""
@@ -146,11 +146,16 @@ class PendingNumbers:
         """Wait for the bounds of a stack of products, a row of numbers for each."""
         return self.numbers().reshape(-1, NUMBERS).copy()
 
-    def certify_all(self) -> bool:
-        """Wait, and return whether every product is `CERTIFIED`, as nearly always."""
+    def settled(self) -> int | None:
+        """Wait, and return `CERTIFIED` if every product is, as nearly always, `DECIDED` if all others are
+        that, or else None."""
         states = self.numbers()[::NUMBERS]
         # One number takes Python a tenth of the time of an array.
-        return states.item(0) == CERTIFIED and (states.size == 1 or bool((states == CERTIFIED).all()))
+        if (first := states.item(0)) >= OPEN:
+            return None
+        if states.size == 1:
+            return int(first)
+        return int(states.min()) if states.max() < OPEN else None
 
 
 @dataclass(frozen=True)
@@ -265,6 +270,7 @@ BOUND_CONSTANTS: dict[str, Any] = {
     "OCTAVES": OCTAVES,
     "MAGNITUDE_BITS": LARGEST.bit_length(),
     "SUMS": _SUMS,
+    "DECIDED": DECIDED,
     "CERTIFIED": CERTIFIED,
     "OPEN": OPEN,
     "NOT_FINITE": NOT_FINITE,

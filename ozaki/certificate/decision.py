@@ -174,16 +174,14 @@ def decide_stack(
     length: int,
     target: Format,
     answer: Callable[[Ask, np.ndarray], Sequence[Any]] | None = None,
-    lossless: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the bits by which the integers of each product of a stack must grow, from rows of `Bounds`.
 
     The decisions advance in lockstep: answer(question, products) answers all that ask the same. Without it,
-    a product whose counting bound is not enough stays `UNDECIDED`. Of `lossless` ones nothing is asked.
+    a product whose counting bound is not enough stays `UNDECIDED`.
     """
-    known = np.zeros(len(bounds), np.bool_) if lossless is None else lossless
-    bits = np.where(known, EVERYTHING, 0)
-    left = np.flatnonzero((bounds[:, 0] != CERTIFIED) & ~known)
+    bits = np.zeros(len(bounds), np.int64)
+    left = np.flatnonzero(bounds[:, 0] != CERTIFIED)
     decisions = {i: decide(target) for i in left.tolist()}
     questions = {i: next(decision) for i, decision in decisions.items()}
     answers: Iterable[Any] = (Bounds.of(numbers, length) for numbers in bounds[left].tolist())

@@ -1,6 +1,7 @@
+#include "ozaki/certificate/pairwise.cuh"
+
 typedef long long i64;
 typedef unsigned long long u64;
-#define SLACK (1 - 1.0 / (1ll << 50))
 
 /* The `RowBounds` of a panel that its pairs are compared by; the bits of the largest T / |A||B| so far, which order as
    the numbers do, and how many blocks are done, at first zeros, which the last of all launches leaves behind; the bound, in
@@ -14,35 +15,6 @@ struct PanelPairs {
     u64 *largest;
     double *bound;
 };
-
-/* The bounds of one row of A, or column of B: half of its total, and 2^offset, both exact; of zeros, and outside of the
-   panel, such that no pair has an error. */
-struct RowBounds {
-    double half, unit;
-    __device__ RowBounds() {}
-    __device__ RowBounds(const double *total, const int *offset, int i, int count) : half(-1.0 / 0), unit(0) {
-        if (i < count && total[i] > 0) half = total[i] / 2, unit = scalbn(1.0, offset[i]);
-    }
-};
-
-/* A pair, and the product of its magnitudes: `compare_pairs`. */
-struct Pair {
-    double lower, truncation; /* of |A||B|, and T */
-    __device__ Pair(double product, const RowBounds &a, const RowBounds &b, double quarter)
-        : lower(product * SLACK * a.unit * b.unit), truncation(a.half + b.half + quarter) {}
-    /* Whether T / |A||B| may be larger than an error: most often that is told without a division, which takes time. */
-    __device__ bool may_exceed(double error) const { return !(truncation < error * lower * SLACK); }
-    /* The larger one of them. */
-    __device__ double larger(double error) const {
-        return may_exceed(error) ? fmax(error, truncation / lower) : error;
-    }
-};
-
-/* The largest number of a full warp. */
-__device__ double largest_of_warp(double x) {
-    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
-    return x;
-}
 
 /* By each block, with the largest error of each warp: the last one writes that of all to the host. Division by one and
    the same tolerance keeps the order, so that of the largest is the largest. */

@@ -72,6 +72,22 @@ class SentBound:
         return wait
 
 
+def proves_nothing(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return for which of a stack no bound proves anything: the integers of these products lose nothing.
+
+    They are those of (s, m, k) rows and (s, n, k) columns of which a row and a column, neither zero, have no
+    nonzero number in common: |A||B| of that pair is 0, and T is not. Its N + M <= k nonzero numbers leave
+    nothing of the counting bound, equilibrated or not, nor of the pairwise one.
+
+    >>> proves_nothing(np.eye(2)[None], np.eye(2)[None]), proves_nothing(np.ones((1, 2, 2)), np.eye(2)[None])
+    (array([ True]), array([False]))
+    """
+    left, right = rows != 0, columns != 0
+    common = left.astype(np.float32) @ right.astype(np.float32).swapaxes(-1, -2)
+    apart = (common == 0) & left.any(axis=-1)[..., :, None] & right.any(axis=-1)[..., None, :]
+    return apart.any(axis=(-2, -1))
+
+
 def tolerance(terms: Array) -> Array:
     """Return the largest T / |A||B| that a pair may have, in u: at most half of a native routine's bound."""
     return np.minimum(4 * np.sqrt(terms), terms / 2)

@@ -1,6 +1,8 @@
 #include "multiword/runtime/exact.cuh"
 #include "multiword/runtime/parts.cuh"
 #include "ozaki/certificate/counting.cuh"
+#include "ozaki/certificate/pairwise.cuh"
+#include "ozaki/scaling/exact.cuh"
 
 #define LEVEL(q) ((q) < FINE ? (q) : FINE - 1 + STEP * ((q) - FINE + 1))
 
@@ -47,17 +49,148 @@ struct Row {
     }
 };
 
+/* What a decision is made by: the tolerances of both bounds; the largest sum of exponents of a graded inner dimension; twice
+   the bits that a number may have that loses nothing; and by how many bits integers may grow. */
+struct Tolerances {
+    double counting, pairs, unit_roundoff;
+    int graded, room, count, widenings[16];
+};
+
+#if DECIDES
+#define NO_EXPONENT (-(1 << 30))
+#define UNKNOWN -1
+#define BEYOND (1 << 19)     /* more bits than there is room for */
+#define EVERYTHING (1 << 20) /* no bits are enough */
+
+/* `_widening`; UNKNOWN of a rounded excess that may be on either side of a power of two. */
+__device__ int widening(double excess, bool rounded, const Tolerances &to) {
+    if (excess == 1.0 / 0) return EVERYTHING;
+    int least;
+    const double fraction = frexp(excess, &least), margin = 1.0 / (1ll << 40);
+    if (rounded && (fraction < 0.5 + margin || fraction > 1 - margin)) return UNKNOWN;
+    if (excess <= 1) return 0;
+    for (int i = 0; i < to.count; i++)
+        if (to.widenings[i] >= least) return to.widenings[i];
+    return BEYOND;
+}
+
+/* What a block knows of its product's rows of A, and then of its columns of B, in so many bytes of shared memory: norm
+   scales, those that lose nothing, truncation scales; bounds; the largest exponents along the inner dimension
+   of both; magnitudes, four at a time. */
+struct Known {
+    int rows, columns, words; /* all rows; numbers of a part, and words of their magnitudes */
+    RowBounds *bounds;
+    int *scale, *exact, *truncation_scale, *inner;
+    unsigned *magnitudes;
+    __device__ Known(char *memory, int rows, int columns)
+        : rows(rows), columns(columns), words((columns + 3) / 4), bounds((RowBounds *)memory), scale((int *)(bounds + rows)),
+          exact(scale + rows), truncation_scale(exact + rows), inner(truncation_scale + rows),
+          magnitudes((unsigned *)(inner + 2 * columns)) {}
+    __device__ unsigned *of(int row, int part) const { return magnitudes + (row * PARTS + part) * words; }
+
+    /* By a full warp: a row's own. */
+    __device__ void measure(int row, const Row &found, int norm_scale, const int *counts, int top, int root) const {
+        const bool summed = found.exponent != ZERO && found.exponent != NONFINITE;
+        const int largest = summed ? found.exponent + norm_scale : 0;
+        const int offset = summed ? scale_offset(counts, largest, top, root) : 0;
+        if (threadIdx.x % 32) return;
+        const double total = summed ? scalbn((double)found.total, largest - BITS) : 0;
+        bounds[row] = RowBounds(&total, &offset, 0, 1);
+        scale[row] = norm_scale, truncation_scale[row] = norm_scale - offset;
+    }
+    /* By a full warp, of a finite row: its magnitudes, its numbers' exponents, and its scale that loses nothing; whether
+       there is room for that. */
+    __device__ bool truncate(int row, const StridedParts &x, int at, int *exponents, int room) const {
+        const i64 start = x.start(at);
+        const Scale scaled(min(truncation_scale[row], FURTHEST));
+        int lowest = NOTHING, highest = NO_EXPONENT;
+        for (int part = 0; part < PARTS; part++)
+            for (int column = threadIdx.x % 32; column < 4 * words; column += 32) {
+                const double y = column < columns ? fabs(widened(x.part(part)[start + column * x.column_stride])) : 0;
+                ((unsigned char *)of(row, part))[column] = (int)fmin(LARGEST, scaled(y));
+                if (y == 0) continue;
+                const int exponent = ilogb(y) + 1;
+                atomicMax(&exponents[column], exponent + scale[row]);
+                highest = max(highest, exponent), lowest = min(lowest, last_place(y));
+            }
+        __syncwarp();
+        highest = __reduce_max_sync(~0u, highest), lowest = __reduce_min_sync(~0u, lowest);
+        if (threadIdx.x % 32 == 0) exact[row] = lowest == NOTHING ? 0 : -lowest;
+        return lowest == NOTHING || 2 * (highest - lowest) <= room;
+    }
+    /* The larger one of an error and of T / |A||B| of a pair, in the real part of the product or in the imaginary one. */
+    __device__ double larger(double error, int row, int column, double quarter) const {
+#pragma unroll
+        for (int component = 0; component < PARTS; component++) {
+            unsigned product = 0;
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                const unsigned *const a = of(row, part), *const b = of(column, part ^ component);
+                for (int i = 0; i < words; i++) product = __dp4a(a[i], b[i], product);
+            }
+            error = Pair(product, bounds[row], bounds[column], quarter).larger(error);
+        }
+        return error;
+    }
+};
+
+/* `decide` of a product whose counting bound is not enough, without an Inf or NaN: the bits by which its integers grow,
+   EVERYTHING where they are to lose nothing; UNKNOWN where the inner dimension is graded, or there is no room. */
+__device__ int decided(const Known &known, const StridedParts &a, const StridedParts &b, int m, const Numbers &numbers,
+                       i64 length, int top, const Tolerances &to) {
+    __shared__ int unfit, graded_by;
+    __shared__ u64 largest_error;
+    const int n = known.rows - m;
+    if (threadIdx.x == 0) unfit = 0, graded_by = NO_EXPONENT, largest_error = 0;
+    for (int h = threadIdx.x; h < 2 * known.columns; h += blockDim.x) known.inner[h] = NO_EXPONENT;
+    __syncthreads();
+    for (int row = threadIdx.x / 32; row < known.rows; row += blockDim.x / 32) {
+        const bool second = row >= m;
+        const StridedParts x = second ? b : a;
+        const int at = second ? blockIdx.y * n + row - m : blockIdx.y * m + row;
+        if (!known.truncate(row, x, at, known.inner + second * known.columns, to.room)) unfit = 1;
+    }
+    __syncthreads();
+    for (int h = threadIdx.x; h < known.columns; h += blockDim.x) {
+        const int p = known.inner[h], q = known.inner[known.columns + h];
+        if (min(p, q) > NO_EXPONENT) atomicMax(&graded_by, p + q);
+    }
+    double error = 0;
+    for (int pair = threadIdx.x; pair < m * n; pair += blockDim.x)
+        error = known.larger(error, pair / n, m + pair % n, (double)length / 4);
+    __syncwarp();
+    error = largest_of_warp(error);
+    if (threadIdx.x % 32 == 0) atomicMax(&largest_error, (u64)__double_as_longlong(error));
+    __syncthreads();
+    double lower = 0;
+    for (int i = 0; i < SUMS; i++) lower += numbers[5 + i];
+    const double truncation = 0.5 * (numbers[1] + numbers[2]) + 0.25 * length; /* `counting_error` */
+    const double counted = lower > 0 ? truncation / scalbn(lower, 2 * (top - 1)) : 1.0 / 0;
+    const int by_counting = widening(counted / to.counting, true, to);
+    if (by_counting <= WIDENED_BY_COUNTING) return by_counting;
+    if (graded_by > NO_EXPONENT && graded_by <= to.graded) return UNKNOWN;
+    const double ratio = __longlong_as_double(largest_error) / to.pairs;
+    const int bits = min(by_counting, widening(ratio / to.unit_roundoff, false, to));
+    return bits == BEYOND || (bits == EVERYTHING && unfit) ? UNKNOWN : bits;
+}
+#endif
+
 /* `scales_and_bounds` on the host: a warp takes a row of A or a column of B at a time; the grid's second dimension
-   counts the products of a stack, and the maxima in memory are zeros at first, as in `counting_bound`. */
+   counts the products of a stack, and the maxima in memory are zeros at first, as in `counting_bound`. DECIDES: a block
+   has a product, and decides of it. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of_b, int m, int n, int top, double enough,
-                  u64 *maxima, double *bounds) {
+scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of_b, int m, int n, int top, int root,
+                  double enough, Tolerances tolerances, u64 *maxima, double *bounds) {
     __shared__ Maxima largest;
     __shared__ int counts[WARPS][COUNTS];
     const int warp = threadIdx.x / 32;
     const i64 length = PARTS * (i64)a.columns;
     for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x) largest[i / MAXIMA][i % MAXIMA] = 0;
     __syncthreads();
+#if DECIDES
+    extern __shared__ __align__(16) char memory[];
+    const Known known(memory, m + n, a.columns);
+#endif
     Seen of_rows, of_columns;
     for (int i = blockIdx.x * WARPS + warp; i < m + n; i += gridDim.x * WARPS) {
         const bool second = i >= m;
@@ -76,11 +209,30 @@ scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of
         };
         if (second) see(of_columns);
         else see(of_rows);
+#if DECIDES
+        known.measure(i, found, scale, counts[warp], top, root);
+#endif
         __syncwarp();
     }
     of_rows.raise(largest[0]);
     of_columns.raise(largest[1]);
     __syncthreads();
+#if DECIDES
+    __shared__ Numbers numbers;
+    find_bounds(largest, length, enough, numbers);
+    if (numbers[0] == OPEN) {
+        const int bits = decided(known, a, b, m, numbers, length, top, tolerances);
+        for (int i = threadIdx.x; bits != UNKNOWN && i < m + n; i += blockDim.x) {
+            int *const scale = i < m ? of_a.scale + blockIdx.y * m + i : of_b.scale + blockIdx.y * n + i - m;
+            *scale = bits == EVERYTHING ? known.exact[i] : known.scale[i] + bits;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0 && bits != UNKNOWN) numbers[0] = DECIDED;
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < 5 + SUMS; i += blockDim.x) bounds[blockIdx.y * (i64)(5 + SUMS) + i] = numbers[i];
+#else
     if (gridDim.x > 1 && !brought_together(largest, maxima + blockIdx.y * (2 * MAXIMA + 1))) return;
     write_bounds(largest, length, enough, bounds + blockIdx.y * (i64)(5 + SUMS));
+#endif
 }

@@ -18,8 +18,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import side_by_side
-from multiword.runtime.readback import Readback
-from ozaki.certificate.counting import NOT_FINITE, OPEN, Bounds, PendingBounds, PendingNumbers
+from ozaki.certificate.counting import CERTIFIED, NOT_FINITE, OPEN, Bounds, PendingBounds, PendingNumbers
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.execution.variants import Call, Captured, NoGraph, Room, Unfit
@@ -41,10 +40,10 @@ class _Equilibrated(Exception):
         self.factors = a, b
 
 
-COUNTED, PAIRED, GRADED, APART = range(4)
+COUNTED, PAIRED, GRADED, DEVICE = range(4)
 """The evidence that a graph computes: bounds from counts; also the pairwise bound, and whether a few rows
-prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by; or of
-which products no bound proves anything."""
+prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by; or
+what the GPU decides."""
 
 
 class _Variant(NamedTuple):
@@ -72,8 +71,8 @@ class _Variant(NamedTuple):
 USUAL = _Variant(0)
 """Of integers of norm scales, which counts prove to be wide enough."""
 
-SPARING = _Variant(0, APART)
-"""The same, or of integers that lose nothing, where no bound proves anything: the GPU decides."""
+SPARING = _Variant(0, DEVICE)
+"""The same, with room for integers that are wider by some bits, or lose nothing: the GPU decides."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,6 @@ class _Answers:
     bounds : those of the norm scales.
     level, pairwise_bound, exponents : for the certificate, with more evidence than counts.
     wide : scales wider than by WIDENED_IN_ALL bits, and their bounds.
-    lossless : which products lose nothing.
     """
 
     scales: tuple[Array, Array]
@@ -95,7 +93,6 @@ class _Answers:
     pairwise_bound: Callable[[], PairwiseBound] | None = None
     exponents: InnerExponents | None = None
     wide: tuple[tuple[Array, Array], PendingBounds] | None = None
-    lossless: Readback | None = None
 
 
 _Replayed = Call[_Variant, _Answers]
@@ -143,7 +140,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     """One kind of product of accuracy "fp64", "fp32" or "normwise", or of a stack of them."""
 
     def __init__(self, room: Room, a: Factor, b: Factor, request: Request) -> None:
-        self._may_spare = steps.may_lose_nothing(a, b)
+        self._may_spare = request.certified and steps.may_be_decided(a, b)
         super().__init__(room, a, b, request, USUAL)
 
     def product(self, a: Factor, b: Factor, multiply: Callable[[Factor, Factor], Array]) -> Array | None:
@@ -173,12 +170,12 @@ class CapturedProduct(Captured[_Variant, _Answers]):
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
-        pending = call.answers.bounds
-        if pending is None or (call.variant in (USUAL, SPARING) and pending.certify_all()):
-            self._expected = USUAL
+        if call.answers.bounds is None:
             return out
-        if call.variant in (USUAL, SPARING) and self._lossless(call, replay).all():
-            return out
+        if call.variant in (USUAL, SPARING):
+            call, settled = self._settled(call, replay)
+            if settled:
+                return out
         data = _Data(a, b, self._request, call, replay)
         certificate = answered(decide(self._request.limits), data.answer)
         self._expected = wanted = self._wanted(certificate, call, replay, a, b)
@@ -230,13 +227,13 @@ class CapturedProduct(Captured[_Variant, _Answers]):
 
         try:
             call = replay(self._expected)
-            if (pending := call.answers.bounds) is None or pending.certify_all():
-                self._expected = USUAL
+            if call.answers.bounds is None:
                 return out, np.zeros(a.stack, np.bool_)
-            bounds = pending.wait_for_stack()
+            call, settled = self._settled(call, replay)
+            if settled:
+                return out, np.zeros(a.stack, np.bool_)
+            bounds = _computed(call.answers.bounds).wait_for_stack()
             hard, nonfinite = (bounds[:, 0] == state for state in (OPEN, NOT_FINITE))
-            if hard.any():
-                hard &= ~self._lossless(call, replay)
             if nonfinite.any():
                 steps.overwrite_nonfinite(a.parts, b.parts, last.answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
@@ -247,15 +244,14 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         finally:
             self.memory.busy = False
 
-    def _lossless(self, call: _Replayed, replay: Callable[[_Variant], _Replayed]) -> np.ndarray:
-        """Return which products a GPU has computed from integers that lose nothing, if need be now."""
-        if call.variant != SPARING:
-            if not self._may_spare or self._lacks(SPARING):
-                return np.zeros(1, np.bool_)
+    def _settled(self, call: _Replayed, replay: Callable[[_Variant], _Replayed]) -> tuple[_Replayed, bool]:
+        """Return the call, or one by which the GPU decides, and whether nothing is left to the host."""
+        state = _computed(call.answers.bounds).settled()
+        if state is None and call.variant == USUAL and self._may_spare and not self._lacks(SPARING):
             call = replay(SPARING)
-        lossless = _computed(call.answers.lossless).look() != 0
-        self._expected = SPARING if lossless.any() else USUAL
-        return lossless
+            state = _computed(call.answers.bounds).settled()
+        self._expected = USUAL if state == CERTIFIED else call.variant
+        return call, state is not None
 
     def _without(self, variant: _Variant) -> _Variant:
         if variant == SPARING:
@@ -267,9 +263,11 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         request = self._request
         if variant.evidence == PAIRED and variant.bits is not None and variant.bits <= WIDENED_IN_ALL:
             return self._launch_pairs(variant, variant.bits, a, b, out)
-        at_once = steps.scales_at_once(a, b, request) if variant in (USUAL, SPARING) else None
         if variant == SPARING:
-            return self._launch_sparing(at_once, a, b, out)
+            scales, decided = steps.decided_scales(a, b, request)
+            self._finish(self._begin(variant, scales, a, b), a, b, out)
+            return _Answers(scales, decided)
+        at_once = steps.scales_at_once(a, b, request) if variant == USUAL else None
         if at_once is not None or not request.certified:
             scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
             self._finish(self._begin(variant, scales, a, b), a, b, out)
@@ -289,17 +287,6 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             lambda: steps.bounds(a, b, request, scales, a.stack),
         )
         return _Answers(scales, bounds, wide=wide)
-
-    def _launch_sparing(
-        self, at_once: tuple[steps.Scales, PendingNumbers | None] | None, a: Factor, b: Factor, out: Array
-    ) -> _Answers:
-        """Launch the steps of a stack after scales and bounds, if these have been launched at once."""
-        scales, pending = at_once or (steps.both_norm_scales(a, b, self._request), None)
-        if pending is None:
-            pending = steps.bounds(a, b, self._request, scales, a.stack)
-        split_by, lossless = steps.scales_that_lose_nothing(a, b, self._request, scales)
-        self._finish(self._begin(SPARING, split_by, a, b), a, b, out)
-        return _Answers(scales, pending, lossless=lossless)
 
     def _launch_pairs(self, variant: _Variant, bits: int, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch a product whose pairwise bound comes first, for the host waits for that."""
@@ -367,7 +354,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         """Return the integers that a graph multiplies, or raise `Unfit`."""
         assert variant.product is not None
         request, (bits, specification) = self._request, variant.product
-        if variant.evidence == APART:
+        if variant == SPARING:
             scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, steps.SPARE_BITS))
         elif specification is None:
             scaled = steps.norm_scaled(a, b, request, bits)

@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, namespace
-from ozaki.certificate.counting import Bounds, PendingBounds
+from ozaki.certificate.counting import OPEN, Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_products
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
@@ -53,6 +53,14 @@ def _all_or(indices: np.ndarray, s: int) -> np.ndarray | slice:
     return slice(None) if len(indices) == s else indices
 
 
+def _part(factors: Factors, scales: Scales, indices: np.ndarray) -> tuple[Factors, Scales]:
+    """Return the factors and scales of some products of a stack."""
+    a, b = factors
+    which = _all_or(indices, a.stack)
+    left, right = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
+    return (a.part(indices), b.part(indices)), (left, right)
+
+
 Group = tuple[np.ndarray, Factors, Scales, int | None]
 """Products of equal widths: their indices, their factors, equilibrated or as they are, their scales, and the
 bits by which norm scales are widened; None where the scales are not of norms."""
@@ -65,20 +73,20 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
     elif request.accuracy == NORMWISE:
         yield np.arange(a.stack), (a, b), steps.both_norm_scales(a, b, request), 0
     else:
-        data = _StackData(a, b, request)
-        bounds = data.versions[0].bounds.wait_for_stack()
-        lossless = _lossless(a, b, request, data.versions[0].scales)
-        bits = decide_stack(bounds, a.length, request.limits, data.answer, lossless)
-        for number, version in enumerate(data.versions):
-            of_version = np.flatnonzero(data.version == number)
-            yield from version.groups(of_version, bits[of_version], data.position[of_version], request)
-
-
-def _lossless(a: Factor, b: Factor, request: Request, scales: Scales) -> np.ndarray | None:
-    """Return of which products of a stack a GPU says that they are not to lose anything."""
-    if not (a.on_gpu and steps.may_lose_nothing(a, b)):
-        return None
-    return steps.scales_that_lose_nothing(a, b, request, scales)[1].wait() != 0
+        left = np.arange(a.stack)
+        if a.on_gpu and steps.may_be_decided(a, b):
+            scales, pending = steps.decided_scales(a, b, request)
+            states = pending.wait_for_stack()[:, 0]
+            done, left = np.flatnonzero(states < OPEN), np.flatnonzero(states >= OPEN)
+            if done.size:
+                yield done, *_part((a, b), scales, done), steps.SPARE_BITS
+        if left.size:
+            data = _StackData(a.part(left), b.part(left), request)
+            bounds = data.versions[0].bounds.wait_for_stack()
+            bits = decide_stack(bounds, a.length, request.limits, data.answer)
+            for number, version in enumerate(data.versions):
+                some = np.flatnonzero(data.version == number)
+                yield from version.groups(left[some], bits[some], data.position[some], request)
 
 
 class _Version:
@@ -91,10 +99,7 @@ class _Version:
 
     def part(self, positions: np.ndarray) -> tuple[Factors, Scales]:
         """Return the factors and scales of some of the products."""
-        (a, b), (of_a, of_b) = self.factors, self.scales
-        which = _all_or(positions, a.stack)
-        left, right = (s.reshape(a.stack, -1)[which].ravel() for s in (of_a, of_b))
-        return (a.part(positions), b.part(positions)), (left, right)
+        return _part(self.factors, self.scales, positions)
 
     def groups(
         self, indices: np.ndarray, bits: np.ndarray, positions: np.ndarray, request: Request
@@ -166,9 +171,7 @@ def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> I
     moduli = log2_products(bounds, a.length) // BITS_OF_A_GROUP
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
-        which = _all_or(indices, a.stack)
-        left, right = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
-        yield indices, (a.part(indices), b.part(indices)), (left, right), None
+        yield indices, *_part((a, b), scales, indices), None
 
 
 def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> list[PairwiseBound]:

@@ -18,9 +18,9 @@ from multiword.engines import declared, get_word, reduces_residues
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, over_rows, thread_count
 from multiword.tuning import INT8_CPU_AT_ONCE_ALONE, MOST_COMPILED_ELEMENTS
-from ozaki.certificate.apart import proves_nothing
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.pairwise import proves_nothing
 from ozaki.execution.eager import bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request

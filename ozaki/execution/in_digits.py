@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from multiword.runtime.compiled import compiled
-from ozaki.certificate.apart import proves_nothing
 from ozaki.certificate.counted import counted_scales
+from ozaki.certificate.pairwise import proves_nothing
 from ozaki.execution.eager import bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request

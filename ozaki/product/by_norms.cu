@@ -26,16 +26,6 @@ struct Paired {
     int row_length, wider;
 };
 
-/* By a full warp, of a finite row that is not zero: its scale offset, as `counting_bound` finds it. */
-__device__ __forceinline__ int scale_offset(const RowsOfTile &known, int row, const Bound &bound) {
-    const int first = known.exponent[row] + known.scale[row] - 1 - bound.top; // octave of the top
-    const auto at_least = [&](int d) { return first + d >= 0 ? known.counts[row][level_of(first + d)] : 0; };
-    const int wanted = min(bound.root, max(1, (at_least(OCTAVES - 1) + 1) / 2));
-    unsigned below = 0;
-    for (int d = threadIdx.x % 32; d < OCTAVES; d += 32) below += at_least(d) < wanted;
-    return bound.top - (int)(__reduce_add_sync(~0u, below) % OCTAVES) - (MAGNITUDE_BITS - 1);
-}
-
 /* A tile of rows: their statistics and norm scales, what they raise the bounds to, and their residues; PAIRS: what a
    pairwise bound takes, too. */
 template <bool ALONG>
@@ -76,8 +66,10 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
 #if PAIRS
     static_assert(THREADS / ROWS % 32 == 0, "a warp has numbers of one row");
     const bool summed = exists && known.exponent[row] != ZERO && known.exponent[row] != NONFINITE;
-    const int offset = summed ? scale_offset(known, row, bound) : 0, truncation_scale = scale - offset;
-    const double total = summed ? scalbn((double)known.total[row], known.exponent[row] + scale - BITS) : 0;
+    const int largest = summed ? known.exponent[row] + scale : 0;
+    const int offset = summed ? scale_offset(known.counts[row], largest, bound.top, bound.root) : 0;
+    const int truncation_scale = scale - offset;
+    const double total = summed ? scalbn((double)known.total[row], largest - BITS) : 0;
     if (scale != NONFINITE_ROW) scale += paired.wider;
     if (exists && run.local_column == 0) {
         paired.scale[run.row] = scale, paired.total[run.row] = total;

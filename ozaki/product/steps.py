@@ -22,9 +22,7 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
-from multiword.runtime.readback import Readback
-from ozaki.certificate.apart import decides_soon
-from ozaki.certificate.apart import scales_that_lose_nothing as lossless_scales
+from ozaki.certificate import small
 from ozaki.certificate.counting import Bounds, PendingBounds, PendingNumbers, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
@@ -189,23 +187,17 @@ def scales_at_once(
 
 
 SPARE_BITS = 22
-"""Bits by which integers that lose nothing may be wider than those of norm scales, where a GPU decides."""
+"""Bits by which integers may be wider than those of norm scales where a GPU decides."""
 
 
-def may_lose_nothing(a: Factor, b: Factor) -> bool:
-    """Return whether a GPU itself decides of which products no bound proves anything."""
-    return decides_soon((a.parts, b.parts), a.stack)
+def may_be_decided(a: Factor, b: Factor) -> bool:
+    """Return whether a GPU itself can decide what such products take."""
+    return small.may_be_decided((a.parts, b.parts), a.stack)
 
 
-def scales_that_lose_nothing(
-    a: Factor, b: Factor, request: Request, scales: Scales
-) -> tuple[Scales, Readback]:
-    """Return norm scales but for products of which no bound proves anything, and which these are.
-
-    Their integers are no wider than those of norm scales and `SPARE_BITS`.
-    """
-    norm = row_limit(a, request).bits + 2 * SPARE_BITS
-    return lossless_scales((a.parts, b.parts), scales, a.stack, norm)
+def decided_scales(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers]:
+    """Return norm scales or, of products of which a GPU decides, those that they take; and bounds."""
+    return scales_and_bounds((a.parts, b.parts), request.limits, a.stack, SPARE_BITS)
 
 
 def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:

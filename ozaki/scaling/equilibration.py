@@ -94,10 +94,10 @@ def largest_sums(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
     """Return which products are proved to gain by equilibration, from their largest sums of exponents."""
-    return (largest > NOTHING) & (largest <= _most_graded(length, limit))
+    return (largest > NOTHING) & (largest <= most_graded(length, limit))
 
 
-def _most_graded(length: int, limit: NormLimit) -> int:
+def most_graded(length: int, limit: NormLimit) -> int:
     """Return the largest sum of exponents that proves a gain."""
     # 2**3.5·k**1.5, and half a bit for norms that are bounded by integers.
     return limit.bits - 4 - ((length**3 - 1).bit_length() + 1) // 2
@@ -110,7 +110,7 @@ def is_level(
     not graded: more only raise the maxima."""
     steps = max(1, len(scales[0]) // SAMPLED_ROWS), max(1, len(scales[1]) // SAMPLED_ROWS)
     largest = (_sampled_sums_device if is_cupy(scales[0]) else _sampled_sums_host)(parts, scales, steps)
-    most = _most_graded(sum(x.shape[1] for x in parts[0]), limit)
+    most = most_graded(sum(x.shape[1] for x in parts[0]), limit)
     return lambda: int(largest()[0]) > most
 
 
