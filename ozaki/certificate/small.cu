@@ -76,7 +76,8 @@ __device__ int widening(double excess, bool rounded, const Tolerances &to) {
 
 /* What a block knows of its product's rows of A, and then of its columns of B, in so many bytes of shared memory: norm
    scales, those that lose nothing, truncation scales; bounds; the largest exponents along the inner dimension
-   of both; magnitudes, four at a time. */
+   of both; magnitudes, four at a time, and above each whether its number is not zero. */
+#define NOT_ZERO 0x80808080u
 struct Known {
     int rows, columns, words; /* all rows; numbers of a part, and words of their magnitudes */
     RowBounds *bounds;
@@ -107,7 +108,7 @@ struct Known {
         for (int part = 0; part < PARTS; part++)
             for (int column = threadIdx.x % 32; column < 4 * words; column += 32) {
                 const double y = column < columns ? fabs(widened(x.part(part)[start + column * x.column_stride])) : 0;
-                ((unsigned char *)of(row, part))[column] = (int)fmin(LARGEST, scaled(y));
+                ((unsigned char *)of(row, part))[column] = (int)fmin(LARGEST, scaled(y)) | (y != 0) << 7;
                 if (y == 0) continue;
                 const int exponent = ilogb(y) + 1;
                 atomicMax(&exponents[column], exponent + scale[row]);
@@ -118,16 +119,22 @@ struct Known {
         if (threadIdx.x % 32 == 0) exact[row] = lowest == NOTHING ? 0 : -lowest;
         return lowest == NOTHING || 2 * (highest - lowest) <= room;
     }
-    /* The larger one of an error and of T / |A||B| of a pair, in the real part of the product or in the imaginary one. */
-    __device__ double larger(double error, int row, int column, double quarter) const {
+    /* The larger one of an error and of T / |A||B| of a pair, in the real part of the product or in the imaginary one;
+       `apart` where its row and column, neither zero, have no nonzero number in common. */
+    __device__ double larger(double error, int row, int column, double quarter, int &apart) const {
+        const bool real = bounds[row].half > 0 && bounds[column].half > 0;
 #pragma unroll
         for (int component = 0; component < PARTS; component++) {
-            unsigned product = 0;
+            unsigned product = 0, common = 0;
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
                 const unsigned *const a = of(row, part), *const b = of(column, part ^ component);
-                for (int i = 0; i < words; i++) product = __dp4a(a[i], b[i], product);
+                for (int i = 0; i < words; i++) {
+                    product = __dp4a(a[i] & ~NOT_ZERO, b[i] & ~NOT_ZERO, product);
+                    common |= a[i] & b[i] & NOT_ZERO;
+                }
             }
+            if (real && !common) apart = 1;
             error = Pair(product, bounds[row], bounds[column], quarter).larger(error);
         }
         return error;
@@ -138,10 +145,10 @@ struct Known {
    EVERYTHING where they are to lose nothing; UNKNOWN where the inner dimension is graded, or there is no room. */
 __device__ int decided(const Known &known, const StridedParts &a, const StridedParts &b, int m, const Numbers &numbers,
                        i64 length, int top, const Tolerances &to) {
-    __shared__ int unfit, graded_by;
+    __shared__ int unfit, apart, graded_by;
     __shared__ u64 largest_error;
     const int n = known.rows - m;
-    if (threadIdx.x == 0) unfit = 0, graded_by = NO_EXPONENT, largest_error = 0;
+    if (threadIdx.x == 0) unfit = apart = 0, graded_by = NO_EXPONENT, largest_error = 0;
     for (int h = threadIdx.x; h < 2 * known.columns; h += blockDim.x) known.inner[h] = NO_EXPONENT;
     __syncthreads();
     for (int row = threadIdx.x / 32; row < known.rows; row += blockDim.x / 32) {
@@ -157,11 +164,12 @@ __device__ int decided(const Known &known, const StridedParts &a, const StridedP
     }
     double error = 0;
     for (int pair = threadIdx.x; pair < m * n; pair += blockDim.x)
-        error = known.larger(error, pair / n, m + pair % n, (double)length / 4);
+        error = known.larger(error, pair / n, m + pair % n, (double)length / 4, apart);
     __syncwarp();
     error = largest_of_warp(error);
     if (threadIdx.x % 32 == 0) atomicMax(&largest_error, (u64)__double_as_longlong(error));
     __syncthreads();
+    if (apart) return unfit ? UNKNOWN : EVERYTHING; // whatever the questions, for no bound proves anything
     double lower = 0;
     for (int i = 0; i < SUMS; i++) lower += numbers[5 + i];
     const double truncation = 0.5 * (numbers[1] + numbers[2]) + 0.25 * length; /* `counting_error` */
