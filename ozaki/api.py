@@ -305,8 +305,7 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     -------
     An operand to pass as `a` or `b` to the `accurate_*gemm` of its dtype. Results are the
     same bits as with the matrix itself. The split is made at the first product and cached for
-    the accuracy, scheme and engine last used with it; a GPU splits small matrices (1024 × 1024) anew, which
-    takes less time. Threads and streams may share it; on a GPU
+    the accuracy, scheme and engine last used with it. Threads and streams may share it; on a GPU
     its products take turns.
 
     Raises

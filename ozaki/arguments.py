@@ -82,8 +82,8 @@ def factors_of(
     x, y = views
     check_same_device(a=x, b=y)
     x, y = both_exactly(x, y, dtype)
-    left = a.to_multiply() if isinstance(a, Operand) else Factor(x, 0)
-    right = b.to_multiply() if isinstance(b, Operand) else Factor(y, 1)
+    left = a.factor if isinstance(a, Operand) else Factor(x, 0)
+    right = b.factor if isinstance(b, Operand) else Factor(y, 1)
     if left.k != right.k:
         raise ValueError(f"inner dimensions differ: a is {left.matrix.shape}, b is {right.matrix.shape}")
     return left, right

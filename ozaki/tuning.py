@@ -51,10 +51,6 @@ MOST_BY_NORMS = 1 << 22
 """Numbers of both factors up to which a GPU measures and splits them by one launch: larger ones fill it with
 one kernel after the other (H200, notes-dgemm)."""
 
-SPLIT_ANEW = 1 << 20
-"""Numbers of a prepared matrix up to which a GPU splits it again: by one launch with the other factor, which
-takes less time than several that wait for each other (H200, notes-dgemm)."""
-
 LAYOUTS_KNOWN = 1 << 12
 """Layouts of calls whose captured product is known at once; not measured, it bounds memory."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ozaki.product.factor import Factor
-from ozaki.tuning import SPLIT_ANEW
 
 SIDES = ("left", "right")
 
@@ -51,15 +50,6 @@ class Operand:
     def nbytes(self) -> int:
         """Bytes of the split, 0 before the first product."""
         return self.factor.nbytes
-
-    def to_multiply(self) -> Factor:
-        """Return the factor; of a small matrix on a GPU one that is split anew, which takes less time."""
-        factor = self.factor
-        if not factor.on_gpu or factor.matrix.size > SPLIT_ANEW:
-            return factor
-        other = Factor(factor.matrix, factor.side)
-        other.order = factor.order
-        return other
 
     __array_ufunc__ = None  # NumPy leaves `@` to this class
 

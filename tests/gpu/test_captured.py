@@ -9,7 +9,7 @@ import ozaki
 from multiword.runtime import graphs, memory
 from ozaki import accurate_dgemm
 from ozaki.execution import cache, captured, gemm, repeated
-from ozaki.product import operand, steps
+from ozaki.product import steps
 from ozaki.residues import system
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import same
@@ -35,7 +35,6 @@ def cupy(monkeypatch):
         return memory
 
     monkeypatch.setattr(graphs, "_reserved", filled)
-    monkeypatch.setattr(operand, "SPLIT_ANEW", 0)  # prepared operands are such, small as they are
     return cupy
 
 
@@ -165,19 +164,6 @@ def test_prepared_operands(cupy, kind):
         assert same(accurate_dgemm(fixed, other).get(), accurate_dgemm(a, b))
     assert len(held_graphs()) == 3
     del fixed
-    assert len(held_graphs()) == 1
-
-
-def test_small_prepared_operands_are_split_anew(cupy, monkeypatch):
-    monkeypatch.setattr(operand, "SPLIT_ANEW", SHAPE[0] * SHAPE[1])
-    a, b = matrices("uniform", *SHAPE)
-    fixed, other = ozaki.prepare(cupy.asarray(a)), ozaki.prepare(cupy.asarray(b), "right")  # which is larger
-    for kind in ("uniform", "wide2", "sparse"):
-        x, y = matrices(kind, *SHAPE, seed=2)
-        for _ in range(2):
-            assert same(accurate_dgemm(fixed, cupy.asarray(y)).get(), accurate_dgemm(a, y))
-            assert same(accurate_dgemm(cupy.asarray(x), other).get(), accurate_dgemm(x, b))
-    del fixed, other
     assert len(held_graphs()) == 1
 
 

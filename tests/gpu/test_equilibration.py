@@ -6,12 +6,10 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.execution import cache
-from ozaki.product import operand
 from ozaki.product.factor import Factor
 from ozaki.scaling.equilibration import column_exponents, inner_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
-from ozaki.tuning import SPLIT_ANEW
 from tests.cases import FACES
 from tests.exact import same
 from tests.gpu.test_captured import held_graphs
@@ -113,9 +111,7 @@ def test_graded_and_ordinary_data_take_turns(cupy, order):
         assert same(ozaki.accurate_dgemm(left, right).get(), ozaki.accurate_dgemm(a, b)), seed
 
 
-@pytest.mark.parametrize("anew", [0, SPLIT_ANEW])
-def test_prepared_operands_workspaces_words_and_addends(cupy, monkeypatch, anew):
-    monkeypatch.setattr(operand, "SPLIT_ANEW", anew)
+def test_prepared_operands_workspaces_words_and_addends(cupy):
     a, b = graded("random", (70, 130, 90))
     expected, c = ozaki.accurate_dgemm(a, b), np.ones((70, 90))
     left, right = cupy.asarray(a), cupy.asarray(b)

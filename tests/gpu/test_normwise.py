@@ -6,8 +6,6 @@ import pytest
 import ozaki
 from ozaki import accurate_dgemm
 from ozaki.execution import cache
-from ozaki.product import operand
-from ozaki.tuning import SPLIT_ANEW
 from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
 from tests.gpu.same import same_on_the_gpu
@@ -78,9 +76,7 @@ def test_stacks(cupy, dtype):
     same_on_the_gpu(ozaki.matmul, a[:3], b[:3], accuracy="normwise")
 
 
-@pytest.mark.parametrize("anew", [0, SPLIT_ANEW])
-def test_panels_prepared_operands_and_schemes(cupy, monkeypatch, anew):
-    monkeypatch.setattr(operand, "SPLIT_ANEW", anew)
+def test_panels_prepared_operands_and_schemes(cupy):
     a, b = matrices("wide6", *SHAPE)
     a[2, 3] = np.inf
     x, y, expected = cupy.asarray(a), cupy.asarray(b), normwise(a, b)
