@@ -17,6 +17,8 @@ from ozaki.execution import cache
 from ozaki.execution.gemm import launched
 from ozaki.execution.stacks import completed
 from ozaki.product.factor import Factor
+from ozaki.product.operand import Operand, matrix_of
+from ozaki.product.order import exclusive_use
 from ozaki.tuning import LAYOUTS_KNOWN
 
 _known: dict[tuple[Any, ...], cache.Question] = {}
@@ -24,17 +26,20 @@ _known: dict[tuple[Any, ...], cache.Question] = {}
 
 
 def product_again(multiply: Callable[..., Array], a: Any, b: Any, options: dict[str, Any]) -> Array:
-    """Return multiply(a, b, **options), of two arrays of which one is a CuPy array."""
-    layout = _layout(multiply.__name__, a, b, options)
+    """Return multiply(a, b, **options), of two arrays, or operands, of which one is a CuPy array."""
+    x, y = matrix_of(a), matrix_of(b)
+    layout = _layout(multiply.__name__, x, y, options)
     if layout is None:
         return multiply(a, b, **options)
+    if isinstance(a, Operand) or isinstance(b, Operand):
+        layout = *layout, *((id(z.factor), z.side) for z in (a, b) if isinstance(z, Operand))
     question = _known.get(layout)
     if question is not None and (result := _answered(question, a, b, options.get("out"))) is not None:
         return result
     questions: list[cache.Question] = []
     with cache.questions.within(questions):
         result = multiply(a, b, **options)
-    if len(questions) == 1 and questions[0].is_about(a, b):
+    if len(questions) == 1 and questions[0].is_about(x, y):
         if len(_known) >= LAYOUTS_KNOWN:
             _known.clear()
         _known[layout] = questions[0]
@@ -57,17 +62,19 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
     return name, options.get("accuracy"), (threading.get_ident(), device), of_a, of_b
 
 
-def _answered(question: cache.Question, a: Array, b: Array, out: Array | None) -> Array | None:
+def _answered(question: cache.Question, a: Any, b: Any, out: Array | None) -> Array | None:
     """Return the replayed product, in `out` if it is given; None if it has no graph, or is not all that the
     data take, or if `out` does not fit."""
     stack, request = question.stack, question.request
-    left, right = Factor(a, 0, stack=stack), Factor(b, 1, stack=stack)
+    left = a.factor if isinstance(a, Operand) else Factor(a, 0, stack=stack)
+    right = b.factor if isinstance(b, Operand) else Factor(b, 1, stack=stack)
+    a, b = left.matrix, right.matrix
     captured = cache.captured_before(question, left, right)
     if captured is None or not (out is None or _fits(out, left, right)):
         return None
     try:
         if a.ndim == 2:
-            with result_in(out, a, b):
+            with exclusive_use(left.order, right.order), result_in(out, a, b):
                 result = captured.product(left, right, lambda x, y: launched(x, y, request))
             return None if result is None else delivered(result, out)
         products = captured.products(left, right)

@@ -36,6 +36,24 @@ def test_each_call_has_the_bits_of_its_own_data(cupy, dtype):
     assert len(repeated._known) == 3
 
 
+@pytest.mark.parametrize("dtype", FACES)
+def test_prepared_operands(cupy, dtype):
+    multiply = FACES[dtype]
+    for kind in ("uniform", "wide6", "sparse"):
+        a, b = in_dtype(*matrices(kind, *SHAPE), dtype)
+        for seed, other in enumerate(("uniform", "uniform", "wide6", "sparse", "uniform")):
+            x, y = in_dtype(*matrices(other, *SHAPE, seed=seed), dtype)
+            if seed == 0:
+                left, right = ozaki.prepare(cupy.asarray(a)), ozaki.prepare(cupy.asarray(b), "right")
+                known = len(repeated._known)
+            assert same(multiply(left, cupy.asarray(y)).get(), multiply(a, y))
+            assert same(multiply(cupy.asarray(x), right).get(), multiply(x, b))
+            assert same(multiply(left, right).get(), multiply(a, b))
+            with pytest.raises(ValueError, match="prepared as"):
+                multiply(right, left)
+        assert 0 < len(repeated._known) - known <= 3
+
+
 def test_stacks(cupy):
     for seed, kind in enumerate(("uniform", "uniform", "wide20", "graded", "sparse", "uniform")):
         a, b = (
