@@ -161,12 +161,8 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         return multiply(*factors)
 
     def _product(self, a: Factor, b: Factor, out: Array) -> Array | None:
-        last: _Replayed  # a later replay may write to what an earlier one has answered on the device
-
         def replay(variant: _Variant) -> _Replayed:
-            nonlocal last
-            last = self._replay(variant, a, b, out)
-            return last
+            return self._replay(variant, a, b, out)
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
@@ -184,7 +180,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         if wanted != call.variant and wanted.product != call.variant.product:
             call = replay(wanted)
         if data.bounds.nonfinite:
-            steps.overwrite_nonfinite(a.parts, b.parts, last.answers.scales, out)
+            steps.overwrite_nonfinite(a.parts, b.parts, self._last.answers.scales, out)
             self.memory.done.record()  # the scales have been read
         return out
 
@@ -218,24 +214,17 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         if self.memory.busy:
             return None
         out, self.memory.busy = self._result(a, b), True
-        last: _Replayed
-
-        def replay(variant: _Variant) -> _Replayed:
-            nonlocal last
-            last = self._replay(variant, a, b, out)
-            return last
-
         try:
-            call = replay(self._expected)
-            if call.answers.bounds is None:
-                return out, np.zeros(a.stack, np.bool_)
-            call, settled = self._settled(call, replay)
+            call = self._replay(self._expected, a, b, out)
+            settled = call.answers.bounds is None
+            if not settled:
+                call, settled = self._settled(call, lambda variant: self._replay(variant, a, b, out))
             if settled:
                 return out, np.zeros(a.stack, np.bool_)
             bounds = _computed(call.answers.bounds).wait_for_stack()
             hard, nonfinite = (bounds[:, 0] == state for state in (OPEN, NOT_FINITE))
             if nonfinite.any():
-                steps.overwrite_nonfinite(a.parts, b.parts, last.answers.scales, out, a.stack)
+                steps.overwrite_nonfinite(a.parts, b.parts, self._last.answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
                 hard[nonfinite] = decide_stack(bounds[nonfinite], a.length, self._request.limits) != 0
             return out, hard

@@ -69,7 +69,13 @@ class Captured(Generic[V, A]):
     """One kind of call: its graphs, one for each variant that data have needed so far.
 
     Subclasses say what a variant launches.
+
+    Attributes
+    ----------
+    _last : what was replayed last, which may have written to what earlier calls have answered on the device.
     """
+
+    _last: Call[V, A]
 
     def __init__(self, room: Room, a: Factor, b: Factor, request: Request, first: V) -> None:
         # Before what they read: a graph that runs is waited for.
@@ -105,6 +111,7 @@ class Captured(Generic[V, A]):
             self._expected = self._without(variant)
             raise NoGraph
         call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
+        self._last = call
         return call
 
     def _lacks(self, variant: V) -> bool:
