@@ -69,6 +69,7 @@ def small_calls_section(name: str) -> str:
         name,
         "Microseconds of `ozaki.matmul`, `sum` and `dot` and of CuPy's: of calls in a loop that is waited "
         "for at its end, and of one that is waited for. Most of that is the host's time. 4 × 64² is a stack "
-        "of four products. Products with half zeros ask for wider integers, and are decided one by one.",
+        "of four products. Where integers are to be wider (half zeros, φ = 2) or lose nothing (transforms, "
+        "whose last row is 0, 0, 0, 1), the GPU decides.",
         table("call | CuPy | waited for | ours | waited for | ours over CuPy", rows),
     )

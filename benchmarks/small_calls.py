@@ -64,10 +64,20 @@ def products() -> Iterator[tuple[str, dict[str, Callable[[], Any]], int]]:
         a, b = rng.standard_normal((2, stack, n, n))
         works = {"native": lambda a=a, b=b: a @ b, "ours": lambda a=a, b=b: ozaki.matmul(a, b)}
         yield f"{stack} × {n}²", works, 50
-    for stack in (16, 100, 1000):
-        a, b = (x * (rng.random(x.shape) < 0.5) for x in rng.standard_normal((2, stack, 32, 32)))
-        works = {"native": lambda a=a, b=b: a @ b, "ours": lambda a=a, b=b: ozaki.matmul(a, b)}
-        yield f"{stack} × 32², half zeros", works, 10
+    for stack in (1, 16, 100, 1000):
+        x, y = rng.standard_normal((2, stack, 32, 32))
+        last = cupy.eye(4)[3]  # of transforms
+        kinds = {
+            f"{stack} × 32², half zeros": [z * (rng.random(z.shape) < 0.5) for z in (x, y)],
+            f"{stack} × 32², φ = 2": [z * cupy.exp(2 * rng.standard_normal(z.shape)) for z in (x, y)],
+            f"{stack} × 4², transforms": [
+                cupy.concatenate([z[:, :3, :4], cupy.tile(last, (stack, 1, 1))], 1) for z in (x, y)
+            ],
+        }
+        for name, (a, b) in kinds.items():
+            a, b = (a, b) if stack > 1 else (a[0], b[0])
+            works = {"native": lambda a=a, b=b: a @ b, "ours": lambda a=a, b=b: ozaki.matmul(a, b)}
+            yield name.removeprefix("1 × "), works, 50
 
 
 def sums() -> Iterator[tuple[str, dict[str, Callable[[], Any]], int]]:
