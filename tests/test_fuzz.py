@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,19 @@ from tests.fuzz.tally import run
 from tests.inputs import FUNCTIONS, LINEAR_ALGEBRA
 
 FLOAT64 = FORMATS[np.dtype(np.float64)]
+
+
+@pytest.fixture(autouse=True)
+def precision_of_jax():
+    """Cases ask JAX for double precision, which other tests do not expect."""
+    if not find_spec("jax"):
+        yield
+        return
+    import jax
+
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 @pytest.mark.parametrize("layout", HOST_LAYOUTS)
