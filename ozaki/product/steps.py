@@ -244,10 +244,11 @@ def split_with_magnitudes(
     scaled: ScaledProduct, a: Factor, b: Factor, request: Request, pending: PendingBounds
 ) -> None:
     """Split both factors as `split_once` and, where a GPU does so by the same launch, for magnitudes, too."""
-    scheme, padding = scaled.scheme, request.engine.padding
-    in_bytes = scheme.word.name == magnitudes(a, b, request).word.name == "int8"
+    scheme, padding, of_pairs = scaled.scheme, request.engine.padding, magnitudes(a, b, request)
+    in_bytes = scheme.word.name == of_pairs.word.name == "int8"
     once = not (request.symmetric or a.prepared or b.prepared) and _is_split_once(scheme, request)
-    if not (isinstance(scheme, Residues) and in_bytes and once):
+    # Complex rows of magnitudes, a part beside the other, cannot be cut along k.
+    if not (isinstance(scheme, Residues) and in_bytes and once and a.k <= of_pairs.k_block):
         split_once(scaled, a, b, request)
         return
     (of_a, of_b), (rows, columns) = scaled.scales, pending.rows

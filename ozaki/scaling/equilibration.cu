@@ -62,7 +62,7 @@ column_exponents(StridedParts x, const int *scale, int each, int run, int *large
 __device__ int sampled_exponent(const StridedParts &x, const int *scale, int step, int column) {
     int best = NOTHING;
 #pragma unroll 4
-    for (int row = threadIdx.x / 32 * step; row < x.rows; row += WARPS * step) {
+    for (i64 row = threadIdx.x / 32 * (i64)step; row < x.rows; row += WARPS * (i64)step) {
         const int s = scale[row];
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {

@@ -141,6 +141,17 @@ def test_integers_that_lose_nothing_are_part_of_the_graph(cupy, dtype):
             assert found._graphs[found._expected] is not None
 
 
+def test_pairs_of_a_long_complex_inner_dimension(cupy):
+    """Magnitudes of more numbers than one product adds up."""
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 12, 70_000)) + 1j * rng.standard_normal((2, 12, 70_000))
+    a, b = a * (rng.random(a.shape) < 0.3), (b * (rng.random(b.shape) < 0.3)).T
+    expected = ozaki.accurate_zgemm(a, b)
+    for _ in range(4):
+        found = ozaki.accurate_zgemm(cupy.asarray(a), cupy.asarray(b), word="int8")
+        assert same(found.get(), expected)
+
+
 def test_kinds_and_shapes_in_any_order(cupy):
     rng = np.random.default_rng(0)
     cases = []
