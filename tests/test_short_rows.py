@@ -11,8 +11,10 @@ from multiword.runtime.compiled import compiled
 from ozaki.arguments import request_of
 from ozaki.certificate.counted import counted_scales, counting_limits
 from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.decision import Ask
 from ozaki.execution import at_once, short_rows
 from ozaki.execution.short_rows import FORM, product_of_short_rows
+from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
@@ -117,6 +119,53 @@ def test_scales_and_bits_are_those_of_the_statistics(target, k, octaves):
         assert 0 in bits_found
     if octaves == 40 and k > 1:
         assert -1 in bits_found
+
+
+def sparse(rng, shape, dtype, zeros, octaves):
+    """Normal numbers times powers of two, some of them zeros, and some rows of zeros."""
+    x = rng.standard_normal(shape) * np.exp2(rng.integers(-octaves, octaves + 1, shape))
+    x[rng.random(shape) < zeros] = 0
+    x[rng.random(len(x)) < 0.02] = 0
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("octaves", [0, 2, 6, 20, 60])
+@pytest.mark.parametrize("zeros", [0, 0.3, 0.7])
+@pytest.mark.parametrize("dtype", REAL)
+def test_pairs_are_compared_as_everywhere(dtype, zeros, octaves, k):
+    rng, form = np.random.default_rng(k), compiled(FORM)
+    for n in (1, 3, 16):
+        x, y = (sparse(rng, (rows, k), dtype, zeros, octaves) for rows in (300, n))
+        a, b = Factor(x, 0), Factor(y.T, 1)
+        request = request_for(x, "fp64" if dtype == "float64" else "fp32")
+        limits = counting_limits(request.limits.name, k, True)
+        sides = short_rows._Side(form, x, limits), short_rows._Side(form, y, limits)
+        data = short_rows._Data(form, a, b, request, sides, limits)
+        data.counted_bits()
+        with np.errstate(all="ignore"):
+            pending = steps.bounds(a, b, request, steps.both_norm_scales(a, b, request))
+            bounds = pending.wait()
+            assert data.answer(Ask.PAIRS) == steps.pairwise(a, b, request, pending)()
+        found = data.answer(Ask.COUNTS)
+        assert (found.totals, found.sums) == (bounds.totals, bounds.sums)
+
+
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32"])
+@pytest.mark.parametrize("dtype", REAL)
+def test_points_and_sparse_matrices(taken, without_numba, dtype, accuracy):
+    """Rotations about an axis, points in a plane, and matrices of which many elements are 0."""
+    rng, rotation = np.random.default_rng(3), np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 1]], dtype)
+    points = rng.standard_normal((1000, 3)).astype(dtype)
+    plane = points * np.array([1, 1, 0], dtype)
+    cases = [(points, rotation), (plane, rotation), (plane, rotation.T), (plane, points[:3])]
+    cases += [(sparse(rng, (400, k), dtype, z, s), sparse(rng, (k, 5), dtype, z, s)) for k in (2, 5, 16)
+              for z in (0.2, 0.6) for s in (0, 3, 9)]  # fmt: skip
+    for a, b in cases:
+        for x, y in ((a, b), (b.T, a.T)):
+            found = FACES[dtype](x, y, accuracy=accuracy)
+            assert same(found, without_numba(FACES[dtype], x, y, accuracy=accuracy))
+    assert all(taken[:16:2])  # every other call is that without numba
 
 
 @pytest.mark.parametrize("dtype", REAL)

@@ -19,7 +19,7 @@ struct Counted {
     }
 };
 
-/* `_operand_host` and `_octave_sums`: SHARE warps take 32 rows at a time, a lane each, and share the octaves. The
+/* `_operand_host` and `octave_sums`: SHARE warps take 32 rows at a time, a lane each, and share the octaves. The
    grid's second dimension counts the products of a stack, whose rows lie one below the other; where several
    blocks share a product, A's rows before B's, they raise its maxima, at first zeros, and the last one writes the
    bounds. */

@@ -88,7 +88,7 @@ __device__ bool brought_together(Maxima &largest, u64 *maxima) {
     return true;
 }
 
-/* `_octave_sums` and the other bounds of both operands. */
+/* `octave_sums` and the other bounds of both operands. */
 typedef double Numbers[5 + SUMS];
 __device__ void find_bounds(const Maxima &maxima, i64 length, double enough, Numbers &numbers) {
     __shared__ i64 count[2][OCTAVES];

@@ -195,7 +195,7 @@ def _bounds_host(
     of_operands = [_operand_host(x, s, top, stack) for x, s in zip(statistics, scales, strict=True)]
     totals, squares, counts, rows = zip(*of_operands, strict=True)
     markers = [(x.exponent == NONFINITE).reshape(stack, -1).any(axis=1) for x in statistics]
-    sums = _octave_sums(counts[0], counts[1], length)
+    sums = octave_sums(counts[0], counts[1], length)
     states = _states(markers[0] | markers[1], totals, sums, length, enough(length, limits))
     numbers = np.column_stack([states, *totals, *squares, sums]).ravel()
     return PendingBounds(lambda: numbers, length, rows)
@@ -245,7 +245,7 @@ def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
     return np.where(octave >= 0, counted, 0)
 
 
-def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
+def octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
     """`Bounds.sums` of each product from the (s, OCTAVES) counts."""
     exponents, size = np.add.outer(_OFFSETS, _OFFSETS).ravel(), 10 * _SUMS
     sums = np.empty((len(a), _SUMS))

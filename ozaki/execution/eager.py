@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -107,7 +108,7 @@ class Data:
         return factors is not None
 
 
-class _Unlevel(Exception):
+class Unlevel(Exception):
     """The data have an Inf or NaN, or may be graded."""
 
 
@@ -115,24 +116,33 @@ class _LevelData(Data):
     """Two factors whose inner dimension is not equilibrated."""
 
     def answer(self, question: Ask) -> Any:
-        """Compute the answer now; raise `_Unlevel` where the factors might have to be replaced."""
+        """Compute the answer now; raise `Unlevel` where the factors might have to be replaced."""
         if question is not Ask.EQUILIBRATE:
             answer = super().answer(question)
             if self.bounds.nonfinite:
-                raise _Unlevel
+                raise Unlevel
             return answer
         scales = steps.both_norm_scales(*self.factors, self._request)
         if not steps.is_level(*self.factors, self._request, scales)():
-            raise _Unlevel
+            raise Unlevel
         return False
 
 
-def bits_of_level_factors(a: Factor, b: Factor, request: Request, most: int = WIDENED_IN_ALL) -> int:
+def bits_of_level_factors(
+    a: Factor,
+    b: Factor,
+    request: Request,
+    most: int = WIDENED_IN_ALL,
+    answer: Callable[[Ask], Any] | None = None,
+) -> int:
     """Return the bits by which the integers of norm scales grow; -1 if that is not all that they take, or if
-    they are more than `most`."""
+    they are more than `most`.
+
+    `answer` answers the questions about factors without an Inf or NaN, or raises `Unlevel`.
+    """
     try:
-        bits = answered(decide(request.limits), _LevelData(a, b, request).answer).bits
-    except _Unlevel:
+        bits = answered(decide(request.limits), answer or _LevelData(a, b, request).answer).bits
+    except Unlevel:
         return -1
     return bits if bits <= most else -1
 

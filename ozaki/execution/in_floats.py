@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from multiword.runtime.parallel import scratch
-from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
+from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL, Ask
 from ozaki.execution.eager import bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
@@ -23,19 +24,23 @@ LEAST, LEAST_SINGLE = 2.0**-1000, 2.0**-126
 
 
 def bits_in_floats(
-    a: Factor, b: Factor, request: Request, count: Callable[[], int]
+    a: Factor,
+    b: Factor,
+    request: Request,
+    count: Callable[[], int],
+    answer: Callable[[Ask], Any] | None = None,
 ) -> tuple[int, bool] | None:
     """Return the bits by which norm scales grow, and whether scaled numbers are rounded to integers.
 
     Those that lose nothing are not rounded, and their scales do not grow. `count` asks the counting bound,
-    which fails with -1. None if the product is left to others.
+    which fails with -1; `answer` is that of `bits_of_level_factors`. None if the product is left to others.
     """
     if request.accuracy == "exact":
         return 0, False
     if not request.certified:
         return 0, True
     if (bits := count()) < 0:
-        bits = bits_of_level_factors(a, b, request, EVERYTHING)
+        bits = bits_of_level_factors(a, b, request, EVERYTHING, answer)
     if bits == EVERYTHING:
         return 0, False
     return (bits, True) if 0 <= bits <= WIDENED_IN_ALL else None

@@ -6,6 +6,7 @@ numbers of extreme size, or that are not decided in two floats, are left to the 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,16 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
-from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.counting import OCTAVES, Bounds, compute_bounds, octave_sums
+from ozaki.certificate.decision import Ask
+from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.pairwise import tolerance
+from ozaki.execution.eager import Unlevel
 from ozaki.execution.in_floats import as_doubles, bits_in_floats, scaled_columns, written_to
+from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
+from ozaki.scaling.statistics import row_statistics
 from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
 
 FORM = "ozaki.execution.short_rows_numba"
@@ -34,7 +41,8 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     sides = _Side(form, rows, limits), _Side(form, columns, limits)
     if not (sides[0].measured and sides[1].measured):
         return None
-    asked = bits_in_floats(a, b, request, lambda: _counted_bits(form, sides, limits))
+    data = _Data(form, a, b, request, sides, limits)
+    asked = bits_in_floats(a, b, request, data.counted_bits, data.answer)
     if asked is None:
         return None
     bits, whole = asked
@@ -66,13 +74,14 @@ class _Side:
 
     Attributes
     ----------
+    numbers : (r, k).
     measured : whether that could be done.
     scale : the norm scales. first_octaves, largest : see `measure`.
     """
 
     def __init__(self, form: Any, x: np.ndarray, limits: np.ndarray) -> None:
         (rows, k), found = x.shape, list[tuple[int, np.ndarray, np.ndarray]]()
-        self.scale = np.empty(rows, np.int32)
+        self.numbers, self.scale = x, np.empty(rows, np.int32)
 
         def work(block: slice) -> None:
             first_octaves, largest = np.zeros(k, np.int64), np.zeros(1)
@@ -86,9 +95,64 @@ class _Side:
         self.first_octaves, self.largest = np.max(first_octaves, axis=0), np.max(largest, axis=0)
 
 
-def _counted_bits(form: Any, sides: tuple[_Side, _Side], limits: np.ndarray) -> int:
-    first_octaves, largest = zip(*((x.first_octaves, x.largest) for x in sides), strict=True)
-    return form.counted_bits(np.array(first_octaves), np.array(largest), limits, np.empty((2, OCTAVES)))
+class _Data:
+    """What decides about a product: rows side by side, and few columns, as they were measured."""
+
+    def __init__(
+        self,
+        form: Any,
+        a: Factor,
+        b: Factor,
+        request: Request,
+        sides: tuple[_Side, _Side],
+        limits: np.ndarray,
+    ) -> None:
+        self._form, self._factors, self._request = form, (a, b), request
+        self._sides, self._limits, self._reached = sides, limits, np.empty((2, OCTAVES))
+
+    def counted_bits(self) -> int:
+        """Return the bits that the counting bound asks for, or -1."""
+        first_octaves, largest = zip(*((x.first_octaves, x.largest) for x in self._sides), strict=True)
+        return self._form.counted_bits(
+            np.array(first_octaves), np.array(largest), self._limits, self._reached
+        )
+
+    def answer(self, question: Ask) -> Any:
+        """Answer a question of the decision, after `counted_bits`."""
+        (a, b), (rows, columns) = self._factors, self._sides
+        if question is Ask.COUNTS:
+            (sums,) = octave_sums(self._reached[:1], self._reached[1:], a.k)
+            totals = float(rows.largest[0]), float(columns.largest[0])
+            return Bounds(False, totals, (0.0, 0.0), sums.tolist(), a.k)
+        if question is Ask.PAIRS:
+            error = self._largest_error()
+            return error, error / tolerance(np.float64(a.k))
+        scales = (rows.scale, columns.scale) if a.rows >= b.rows else (columns.scale, rows.scale)
+        if not steps.is_level(a, b, self._request, scales)():
+            raise Unlevel
+        return False
+
+    def _largest_error(self) -> float:
+        """Return the largest T / |A||B| of all pairs."""
+        (rows, columns), k = self._sides, self._factors[0].k
+        statistics = row_statistics([columns.numbers])
+        given = (statistics, statistics), (columns.scale, columns.scale), self._request.limits
+        few, _ = compute_bounds(*given).rows
+        magnitudes = Magnitudes(1, "fp64").split([columns.numbers], few.truncation_scale, 0, 1)[0, 0]
+        of_columns, found = (magnitudes, few.total, few.scale_offset, math.isqrt(k)), list[float]()
+
+        def work(block: slice) -> None:
+            memory = (
+                _lines(self._form, k),
+                *(np.empty((k, self._form.ROWS), t) for t in (np.int16, np.float64)),
+            )
+            found.append(
+                self._form.largest_error(as_doubles(rows.numbers[block]), self._limits, *of_columns, *memory)
+            )
+
+        elements = k * (1 + len(columns.numbers))
+        over_rows(work, len(rows.numbers), elements, compiled_block(rows.numbers.size), ALONE_ELEMENTS)
+        return max(found)
 
 
 def _lines(form: Any, k: int) -> np.ndarray:

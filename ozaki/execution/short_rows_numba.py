@@ -12,8 +12,11 @@ from numba import boolean, float64, int16, int32, int64, types, void
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.counting_numba import missing_bits, weighted_overlap
+from ozaki.certificate.pairwise import SLACK
+from ozaki.certificate.pairwise_numba import BITS_OF_LARGEST
 from ozaki.execution.in_floats import FURTHEST, SMALLEST
 from ozaki.execution.in_floats_numba import ONE, add_product, power, rounded
+from ozaki.rounding.truncation import LARGEST
 from ozaki.scaling.statistics import BITS, LEVELS
 
 ROWS = 64
@@ -76,6 +79,44 @@ def sort(depths):
                 above[r], below[r] = min(x, y), max(x, y)
 
 
+@jit(int64(MATRIX, int64, float64[::1], float64[:, ::1], int16[:, ::1]), inner=True)
+def measure_some(x, first, limits, lines, depths):
+    """Write what `measure` takes of ROWS rows to the last lines; return 0 if one of them is out of range.
+
+    These are bounds of Σ|a'| in the second one, in the fifth the shifts that make depths in order octaves
+    below 2**top, and in the sixth norm scales.
+    """
+    significand, limit, k = limits[0] / 32, int(limits[1]), x.shape[1]
+    factor, total, square = lines[k], lines[k + 1], lines[k + 2]
+    lift, shift = lines[k + 3].view(np.int64), lines[k + 4].view(np.int64)
+    scales = lines[k + 5].view(np.int64)
+    load(x, first, lines)
+    if take_factors(lines, k, factor, lift):
+        return 0
+    for r in range(ROWS):
+        total[r] = square[r] = 0.0
+    for h in range(k):
+        line, depth = lines[h], depths[h]
+        for r in range(ROWS):
+            scaled = abs(line[r]) * factor[r]
+            t = np.floor(scaled) + 1.0
+            total[r] += t
+            square[r] += t * t
+            octave = ONE + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
+            depth[r] = LEVEL_AT[octave if octave < len(LEVEL_AT) else len(LEVEL_AT) - 1]
+    sort(depths)
+    for r in range(ROWS):
+        high = (np.float64(square[r]).view(np.int64) >> 52) - ONE
+        over = square[r] > significand * power(high)
+        grown = ((limit - high - over) >> 1) + BITS
+        zero = factor[r] == 0.0
+        shift[r] = NEVER if zero else grown - 1 - limit // 2
+        scales[r] = 0 if zero else grown - BITS + lift[r]
+        bound = total[r] * power(grown - BITS)
+        total[r] = 0.0 if zero else bound
+    return 1
+
+
 @jit(int64(MATRIX, float64[::1], int32[::1], int64[::1], float64[::1], float64[:, ::1], int16[:, ::1]))
 def measure(x, limits, scale, first_octaves, largest, lines, depths):
     """Write the norm scales of rows, and raise what bounds them; return 0 if one is out of range.
@@ -85,35 +126,11 @@ def measure(x, limits, scale, first_octaves, largest, lines, depths):
     largest : (1,), the largest bound of Σ|a'|.
     limits : as in `certified_scales`. lines : (k + SPARE, ROWS) and depths : (k, ROWS), scratch memory.
     """
-    significand, limit, k = limits[0] / 32, int(limits[1]), x.shape[1]
-    factor, total, square = lines[k], lines[k + 1], lines[k + 2]
-    lift, shift = lines[k + 3].view(np.int64), lines[k + 4].view(np.int64)
-    scales = lines[k + 5].view(np.int64)
+    k = x.shape[1]
+    total, shift, scales = lines[k + 1], lines[k + 4].view(np.int64), lines[k + 5].view(np.int64)
     for first in range(0, x.shape[0], ROWS):
-        load(x, first, lines)
-        if take_factors(lines, k, factor, lift):
+        if not measure_some(x, first, limits, lines, depths):
             return 0
-        for r in range(ROWS):
-            total[r] = square[r] = 0.0
-        for h in range(k):
-            line, depth = lines[h], depths[h]
-            for r in range(ROWS):
-                scaled = abs(line[r]) * factor[r]
-                t = np.floor(scaled) + 1.0
-                total[r] += t
-                square[r] += t * t
-                octave = ONE + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
-                depth[r] = LEVEL_AT[octave if octave < len(LEVEL_AT) else len(LEVEL_AT) - 1]
-        sort(depths)
-        for r in range(ROWS):
-            high = (np.float64(square[r]).view(np.int64) >> 52) - ONE
-            over = square[r] > significand * power(high)
-            grown = ((limit - high - over) >> 1) + BITS
-            zero = factor[r] == 0.0
-            shift[r] = NEVER if zero else grown - 1 - limit // 2
-            scales[r] = 0 if zero else grown - BITS + lift[r]
-            bound = total[r] * power(grown - BITS)
-            total[r] = 0.0 if zero else bound
         for r in range(min(np.int64(ROWS), x.shape[0] - first)):
             scale[first + r] = scales[r]
         for r in range(ROWS):
@@ -143,6 +160,58 @@ def counted_bits(first_octaves, largest, limits, reached):
     upper = 0.25 * length + 0.5 * largest[0, 0] + 0.5 * largest[1, 0]
     lower = weighted_overlap(reached, length) * np.ldexp(limits[2], 2 * (top - 1))
     return missing_bits(upper, lower, int(limits[3]), int(limits[4]))
+
+
+@jit(void(int16[:, ::1], int64[::1], int64, int64, int64[::1]), inner=True)
+def take_offsets(depths, shift, root, top, offset):
+    """Write the scale offsets of rows, as `RowBounds` has them, from depths in order."""
+    k = depths.shape[0]
+    for r in range(ROWS):
+        counted = 0
+        for h in range(k):
+            counted += depths[h, r] - shift[r] < OCTAVES
+        wanted = min(root, max(1, (counted + 1) // 2))
+        octave = max(0, depths[wanted - 1, r] - shift[r])
+        offset[r] = top - (octave if octave < OCTAVES else 0) - BITS_OF_LARGEST
+
+
+@jit(
+    float64(
+        *(MATRIX, float64[::1], float64[:, ::1], float64[::1], int32[::1], int64),
+        *(float64[:, ::1], int16[:, ::1], float64[:, ::1]),
+    )
+)
+def largest_error(x, limits, columns, totals, offsets, root, lines, depths, magnitudes):
+    """Return the largest T / |A||B| of all pairs of a row and a column, as `compare_pairs` computes it.
+
+    columns : (n, k) magnitudes. totals, offsets : (n,), the columns' `RowBounds`. root : isqrt(k).
+    lines, depths : as in `measure`. magnitudes : (k, ROWS), scratch memory.
+    """
+    k, top, largest = x.shape[1], int(limits[1]) // 2, 0.0
+    total, shift, scales = lines[k + 1], lines[k + 4].view(np.int64), lines[k + 5].view(np.int64)
+    product, offset = lines[k], lines[k + 3].view(np.int64)
+    for first in range(0, x.shape[0], ROWS):
+        measure_some(x, first, limits, lines, depths)
+        take_offsets(depths, shift, root, top, offset)
+        for h in range(k):
+            line, magnitude = lines[h], magnitudes[h]
+            for r in range(ROWS):
+                y = np.floor(abs(line[r]) * power(scales[r] - offset[r]))
+                magnitude[r] = min(y, np.float64(LARGEST))
+        for j in range(columns.shape[0]):
+            if totals[j] == 0.0:
+                continue
+            for r in range(ROWS):
+                product[r] = 0.0
+            for h in range(k):
+                magnitude, other = magnitudes[h], columns[j, h]
+                for r in range(ROWS):
+                    product[r] += magnitude[r] * other
+            for r in range(ROWS):
+                lower = product[r] * SLACK * power(offset[r] + offsets[j])
+                error = ((total[r] + totals[j]) / 2 + k / 4) / lower
+                largest = max(largest, error if total[r] > 0.0 else 0.0)
+    return largest
 
 
 @jit(void(float64[::1], float64, *[float64[::1]] * 3), inner=True)
