@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from tests.precision import double_precision_in_jax
 
 ACCURACIES = ["fp64", "fp32", "normwise", "exact", 30]
 SHAPES = [((2, 40, 300), (300, 30)), ((2, 2, 5, 40), (40, 3)), ((3, 5, 40), (40,)), ((5, 40), (3, 40, 2))]
@@ -24,14 +25,10 @@ def torch_matmul(a, b, accuracy):
 
 
 def jax_matmul(a, b, accuracy):
-    jax = pytest.importorskip("jax")
+    pytest.importorskip("jax")
     front = import_module("ozaki.jax")
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    try:
+    with double_precision_in_jax():
         return np.asarray(front.matmul(a, b, accuracy=accuracy))
-    finally:
-        jax.config.update("jax_enable_x64", before)
 
 
 @pytest.mark.parametrize("front", [numpy_matmul, torch_matmul, jax_matmul])

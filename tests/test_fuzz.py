@@ -22,6 +22,7 @@ from tests.fuzz.families import FAMILIES
 from tests.fuzz.rational import FORMATS, rounded, rounded_ratio, rounded_root
 from tests.fuzz.tally import run
 from tests.inputs import FUNCTIONS, LINEAR_ALGEBRA
+from tests.precision import double_precision_in_jax
 
 FLOAT64 = FORMATS[np.dtype(np.float64)]
 
@@ -32,11 +33,8 @@ def precision_of_jax():
     if not find_spec("jax"):
         yield
         return
-    import jax
-
-    before = jax.config.jax_enable_x64
-    yield
-    jax.config.update("jax_enable_x64", before)
+    with double_precision_in_jax():
+        yield
 
 
 @pytest.mark.parametrize("layout", HOST_LAYOUTS)

@@ -28,20 +28,17 @@ from tests.inputs import (
     plain_input,
     skipped,
 )
+from tests.precision import double_precision_in_jax
 
 
 @pytest.fixture(autouse=True)
-def double_precision_in_jax():
-    """JAX rounds to float32 unless told; computations of ours come back to it in other threads."""
+def double_precision():
+    """Computations of ours come back to JAX in other threads."""
     if "jax" not in PACKAGES.values() or not find_spec("jax"):
         yield
         return
-    import jax
-
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
+    with double_precision_in_jax():
+        yield
 
 
 def results_of(x: Any) -> list:

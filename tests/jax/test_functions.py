@@ -10,6 +10,7 @@ from jax.test_util import check_grads  # noqa: E402
 
 import ozaki  # noqa: E402
 import ozaki.jax  # noqa: E402
+from tests.precision import double_precision_in_jax  # noqa: E402
 
 SHAPES = [
     ((3, 4), (4, 2)),
@@ -27,10 +28,8 @@ DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 
 @pytest.fixture(autouse=True)
 def double_precision():
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)  # as a context it would hold in this thread alone
-    yield
-    jax.config.update("jax_enable_x64", before)
+    with double_precision_in_jax():
+        yield
 
 
 def random(*shape, dtype=np.float64, seed=0):
