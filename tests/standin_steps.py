@@ -17,7 +17,7 @@ import numpy as np
 from multiword.runtime.kernels import KERNELS, Instance, Kernel, Struct
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts
-from ozaki.certificate.counting import CERTIFIED
+from ozaki.certificate.counting import CERTIFIED, DECIDED
 from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
 from ozaki.product.steps import ScaledProduct
@@ -122,9 +122,10 @@ class Steps:
     """The steps of a product, and the kernels that they launch; `bytes` is what a number of one takes."""
 
     Residues = SimpleNamespace
+    SPARE_BITS = 5
 
     def __init__(self, gpu):
-        self.gpu, self.scheme, self.bytes, self.raising = gpu, "residues", 0, []
+        self.gpu, self.scheme, self.bytes, self.raising, self.decides = gpu, "residues", 0, [], False
 
     def install(self, monkeypatch) -> None:
         """Take the place of the steps, and of compiled kernels."""
@@ -142,7 +143,18 @@ class Steps:
         return launch
 
     def may_be_decided(self, a, b):
-        return False
+        return self.decides
+
+    def decided_scales(self, a, b, request):
+        """What takes a few bits more, and no more evidence, the GPU decides."""
+        scales, bounds = self.both_norm_scales(a, b, request), self.bounds(a, b, request, None)
+
+        def settled():
+            first, state = bounds.first(), bounds.settled()
+            few = first < NONFINITE and parts_of(first)[1] == 0 and parts_of(first)[0] <= self.SPARE_BITS
+            return DECIDED if state is None and few else state
+
+        return scales, SimpleNamespace(wait=bounds.wait, settled=settled)
 
     def scales_at_once(self, a, b, request, wider=None):
         return None

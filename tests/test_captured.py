@@ -139,6 +139,22 @@ def test_a_widened_variant_is_captured_when_the_certificate_asks_for_it(gpu):
     assert gpu.captures == 2
 
 
+def test_what_a_gpu_decides_takes_another_graph_as_long_as_data_need_it(steps, gpu):
+    steps.decides, spare = True, steps.SPARE_BITS
+    warmed(gpu)
+    check(*operands(gpu, 1, bits=3), spare)  # the usual graph, and then the one with spare bits
+    assert (gpu.captures, gpu.launches) == (2, 3)
+    check(*operands(gpu, 2, bits=4), spare)
+    assert (gpu.captures, gpu.launches) == (2, 4)
+    check(*operands(gpu, 3), spare)  # nothing more was needed
+    check(*operands(gpu, 4))
+    assert (gpu.captures, gpu.launches) == (2, 6)
+    check(*operands(gpu, 5, bits=7), 7)  # more than there is room for: the host decides
+    assert (gpu.captures, gpu.launches) == (3, 9)
+    check(*operands(gpu, 6, bits=7), 7)
+    assert (gpu.captures, gpu.launches) == (3, 10)
+
+
 def test_a_pairwise_bound_is_captured_alone_and_then_with_the_product(gpu):
     warmed(gpu)
     check(*operands(gpu, 1, bits=3, pairs=True), 3)

@@ -38,24 +38,16 @@ EVERYTHING = 1 << 20
 """Bits of integers that lose nothing: where no bound proves less to be enough."""
 
 
-def log2_product(bounds: Bounds) -> float:
-    """Return an upper bound of log2 of |A'B'|, by Cauchy and Schwarz.
+def log2_product(log2_squares: Any, length: int) -> Any:
+    """Return an upper bound of log2 of |A'B'|, by Cauchy and Schwarz, from `Bounds.log2_squares`, or from
+    (s, 2) of them for the s products of a stack.
 
     Rounding to integers adds at most sqrt(k)/2 to a norm. The margin of 2**-10 covers the
     rounding of the logarithms.
     """
-
-    def log2_norm(log2_square: float) -> float:
-        half = log2_square / 2
-        return half + math.log2(1 + (math.sqrt(bounds.length) / 2 + 1) * 2.0**-half)
-
-    return sum(map(log2_norm, bounds.log2_squares)) + 2.0**-10
-
-
-def log2_products(bounds: np.ndarray, length: int) -> np.ndarray:
-    """Return about what `log2_product` does of each product of a stack, from rows of `Bounds`."""
-    half = bounds[:, 3:5] / 2
-    return (half + np.log2(1 + (math.sqrt(length) / 2 + 1) * np.exp2(-half))).sum(axis=1)
+    half = np.asarray(log2_squares) / 2
+    norms = half + np.log2(1 + (math.sqrt(length) / 2 + 1) * np.exp2(-half))
+    return norms.sum(axis=-1) + 2.0**-10
 
 
 def counting_error(bounds: Bounds, target: Format) -> float:

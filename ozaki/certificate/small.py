@@ -70,12 +70,6 @@ class Tolerances(Struct):
         )
 
 
-_UNDECIDED = Tolerances(
-    **dict.fromkeys(("counting", "pairs", "unit_roundoff", "graded", "room", "count"), 0),
-    widenings=(ctypes.c_int * _WIDENINGS)(),
-)
-
-
 def _constants(real: str, parts: int, decides: bool) -> dict[str, Any]:
     return {
         **BOUND_CONSTANTS,
@@ -140,7 +134,7 @@ def scales_and_bounds(
     m, n = rows // stack, others // stack
     blocks = 1 if stack > 1 or decides else -(-(m + n) // _WARPS)
     shared = (kept_zeros if blocks > 1 else namespace(of_a).empty)((stack, MERGED_NUMBERS), np.uint64)
-    tolerances = _UNDECIDED if spare is None else Tolerances.of(length, limits, spare)
+    tolerances = Tolerances.of(length, limits, spare or 0)
     sizes = np.int32(m), np.int32(n), np.int32(limit.bits // 2), np.int32(math.isqrt(length))
     arguments = a, b, to_a, to_b, *sizes, np.float64(enough(length, limits)), tolerances
     constants = _constants(layout["REAL"], len(parts[0]), decides)

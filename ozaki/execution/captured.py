@@ -166,10 +166,8 @@ class CapturedProduct(Captured[_Variant, _Answers]):
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
-        if call.answers.bounds is None:
-            return out
         if call.variant in (USUAL, SPARING):
-            call, settled = self._settled(call, replay)
+            call, settled = self._settled(call, a, b, out)
             if settled:
                 return out
         data = _Data(a, b, self._request, call, replay)
@@ -215,10 +213,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             return None
         out, self.memory.busy = self._result(a, b), True
         try:
-            call = self._replay(self._expected, a, b, out)
-            settled = call.answers.bounds is None
-            if not settled:
-                call, settled = self._settled(call, lambda variant: self._replay(variant, a, b, out))
+            call, settled = self._settled(self._replay(self._expected, a, b, out), a, b, out)
             if settled:
                 return out, np.zeros(a.stack, np.bool_)
             bounds = _computed(call.answers.bounds).wait_for_stack()
@@ -233,11 +228,13 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         finally:
             self.memory.busy = False
 
-    def _settled(self, call: _Replayed, replay: Callable[[_Variant], _Replayed]) -> tuple[_Replayed, bool]:
+    def _settled(self, call: _Replayed, a: Factor, b: Factor, out: Array) -> tuple[_Replayed, bool]:
         """Return the call, or one by which the GPU decides, and whether nothing is left to the host."""
-        state = _computed(call.answers.bounds).settled()
+        if call.answers.bounds is None:  # nothing is to be decided
+            return call, True
+        state = call.answers.bounds.settled()
         if state is None and call.variant == USUAL and self._may_spare and not self._lacks(SPARING):
-            call = replay(SPARING)
+            call = self._replay(SPARING, a, b, out)
             state = _computed(call.answers.bounds).settled()
         self._expected = USUAL if state == CERTIFIED else call.variant
         return call, state is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -108,23 +107,23 @@ class Data:
         return factors is not None
 
 
-class Unlevel(Exception):
+class _Unlevel(Exception):
     """The data have an Inf or NaN, or may be graded."""
 
 
-class _LevelData(Data):
+class LevelData(Data):
     """Two factors whose inner dimension is not equilibrated."""
 
     def answer(self, question: Ask) -> Any:
-        """Compute the answer now; raise `Unlevel` where the factors might have to be replaced."""
+        """Compute the answer now; raise `_Unlevel` where the factors might have to be replaced."""
         if question is not Ask.EQUILIBRATE:
             answer = super().answer(question)
             if self.bounds.nonfinite:
-                raise Unlevel
+                raise _Unlevel
             return answer
         scales = steps.both_norm_scales(*self.factors, self._request)
         if not steps.is_level(*self.factors, self._request, scales)():
-            raise Unlevel
+            raise _Unlevel
         return False
 
 
@@ -133,16 +132,13 @@ def bits_of_level_factors(
     b: Factor,
     request: Request,
     most: int = WIDENED_IN_ALL,
-    answer: Callable[[Ask], Any] | None = None,
+    data: LevelData | None = None,
 ) -> int:
     """Return the bits by which the integers of norm scales grow; -1 if that is not all that they take, or if
-    they are more than `most`.
-
-    `answer` answers the questions about factors without an Inf or NaN, or raises `Unlevel`.
-    """
+    they are more than `most`. `data` are those of the factors, if something is known of them."""
     try:
-        bits = answered(decide(request.limits), answer or _LevelData(a, b, request).answer).bits
-    except Unlevel:
+        bits = answered(decide(request.limits), (data or LevelData(a, b, request)).answer).bits
+    except _Unlevel:
         return -1
     return bits if bits <= most else -1
 

@@ -13,7 +13,7 @@ import numpy as np
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, namespace
 from ozaki.certificate.counting import OPEN, Bounds, PendingBounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_products
+from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
 from ozaki.execution.eager import Factors, product
@@ -168,7 +168,7 @@ class _StackData:
 def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> Iterator[Group]:
     """Yield the products of given scales in groups that take about as many moduli."""
     bounds = steps.bounds(a, b, request, scales, a.stack).wait_for_stack()
-    moduli = log2_products(bounds, a.length) // BITS_OF_A_GROUP
+    moduli = log2_product(bounds[:, 3:5], a.length) // BITS_OF_A_GROUP
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
         yield indices, *_part((a, b), scales, indices), None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from multiword.runtime.parallel import scratch
-from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL, Ask
-from ozaki.execution.eager import bits_of_level_factors
+from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
+from ozaki.execution.eager import LevelData, bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
 
@@ -28,19 +27,19 @@ def bits_in_floats(
     b: Factor,
     request: Request,
     count: Callable[[], int],
-    answer: Callable[[Ask], Any] | None = None,
+    data: LevelData | None = None,
 ) -> tuple[int, bool] | None:
     """Return the bits by which norm scales grow, and whether scaled numbers are rounded to integers.
 
     Those that lose nothing are not rounded, and their scales do not grow. `count` asks the counting bound,
-    which fails with -1; `answer` is that of `bits_of_level_factors`. None if the product is left to others.
+    which fails with -1; `data` as in `bits_of_level_factors`. None if the product is left to others.
     """
     if request.accuracy == "exact":
         return 0, False
     if not request.certified:
         return 0, True
     if (bits := count()) < 0:
-        bits = bits_of_level_factors(a, b, request, EVERYTHING, answer)
+        bits = bits_of_level_factors(a, b, request, EVERYTHING, data)
     if bits == EVERYTHING:
         return 0, False
     return (bits, True) if 0 <= bits <= WIDENED_IN_ALL else None

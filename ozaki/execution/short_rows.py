@@ -19,12 +19,11 @@ from ozaki.certificate.counting import OCTAVES, Bounds, compute_bounds, octave_s
 from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import tolerance
-from ozaki.execution.eager import Unlevel
+from ozaki.execution.eager import LevelData
 from ozaki.execution.in_floats import as_doubles, bits_in_floats, scaled_columns, written_to
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
-from ozaki.scaling.statistics import row_statistics
 from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
 
 FORM = "ozaki.execution.short_rows_numba"
@@ -42,7 +41,7 @@ def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray 
     if not (sides[0].measured and sides[1].measured):
         return None
     data = _Data(form, a, b, request, sides, limits)
-    asked = bits_in_floats(a, b, request, data.counted_bits, data.answer)
+    asked = bits_in_floats(a, b, request, data.counted_bits, data)
     if asked is None:
         return None
     bits, whole = asked
@@ -74,14 +73,13 @@ class _Side:
 
     Attributes
     ----------
-    numbers : (r, k).
     measured : whether that could be done.
     scale : the norm scales. first_octaves, largest : see `measure`.
     """
 
     def __init__(self, form: Any, x: np.ndarray, limits: np.ndarray) -> None:
         (rows, k), found = x.shape, list[tuple[int, np.ndarray, np.ndarray]]()
-        self.numbers, self.scale = x, np.empty(rows, np.int32)
+        self.scale = np.empty(rows, np.int32)
 
         def work(block: slice) -> None:
             first_octaves, largest = np.zeros(k, np.int64), np.zeros(1)
@@ -95,8 +93,8 @@ class _Side:
         self.first_octaves, self.largest = np.max(first_octaves, axis=0), np.max(largest, axis=0)
 
 
-class _Data:
-    """What decides about a product: rows side by side, and few columns, as they were measured."""
+class _Data(LevelData):
+    """Rows side by side, and few columns, as they were measured."""
 
     def __init__(
         self,
@@ -107,8 +105,10 @@ class _Data:
         sides: tuple[_Side, _Side],
         limits: np.ndarray,
     ) -> None:
-        self._form, self._factors, self._request = form, (a, b), request
-        self._sides, self._limits, self._reached = sides, limits, np.empty((2, OCTAVES))
+        super().__init__(a, b, request)
+        self._form, self._sides, self._limits = form, sides, limits
+        self._many, self._few = (b, a) if a.rows < b.rows else (a, b)
+        self._reached = np.empty((2, OCTAVES))
 
     def counted_bits(self) -> int:
         """Return the bits that the counting bound asks for, or -1."""
@@ -119,39 +119,35 @@ class _Data:
 
     def answer(self, question: Ask) -> Any:
         """Answer a question of the decision, after `counted_bits`."""
-        (a, b), (rows, columns) = self._factors, self._sides
+        rows, columns = self._sides
         if question is Ask.COUNTS:
-            (sums,) = octave_sums(self._reached[:1], self._reached[1:], a.k)
+            (sums,) = octave_sums(self._reached[:1], self._reached[1:], self._few.k)
             totals = float(rows.largest[0]), float(columns.largest[0])
-            return Bounds(False, totals, (0.0, 0.0), sums.tolist(), a.k)
+            self.bounds = Bounds(False, totals, (0.0, 0.0), sums.tolist(), self._few.k)
+            return self.bounds
         if question is Ask.PAIRS:
             error = self._largest_error()
-            return error, error / tolerance(np.float64(a.k))
-        scales = (rows.scale, columns.scale) if a.rows >= b.rows else (columns.scale, rows.scale)
-        if not steps.is_level(a, b, self._request, scales)():
-            raise Unlevel
-        return False
+            return error, error / tolerance(np.float64(self._few.k))
+        limit = steps.row_limit(self._few, self._request)
+        for x, side in ((self._many, rows), (self._few, columns)):
+            x.cached_norm_scales(limit, 0, side.scale)
+        return super().answer(question)
 
     def _largest_error(self) -> float:
         """Return the largest T / |A||B| of all pairs."""
-        (rows, columns), k = self._sides, self._factors[0].k
-        statistics = row_statistics([columns.numbers])
-        given = (statistics, statistics), (columns.scale, columns.scale), self._request.limits
-        few, _ = compute_bounds(*given).rows
-        magnitudes = Magnitudes(1, "fp64").split([columns.numbers], few.truncation_scale, 0, 1)[0, 0]
-        of_columns, found = (magnitudes, few.total, few.scale_offset, math.isqrt(k)), list[float]()
+        form, few, scale, (numbers,) = self._form, self._few, self._sides[1].scale, self._many.parts
+        bounds, _ = compute_bounds((few.statistics,) * 2, (scale, scale), self._request.limits).rows
+        magnitudes = Magnitudes(1, "fp64").split(few.parts, bounds.truncation_scale, 0, 1)[0, 0]
+        of_columns = magnitudes, bounds.total, bounds.scale_offset, math.isqrt(few.k)
+        found = list[float]()
 
         def work(block: slice) -> None:
-            memory = (
-                _lines(self._form, k),
-                *(np.empty((k, self._form.ROWS), t) for t in (np.int16, np.float64)),
-            )
-            found.append(
-                self._form.largest_error(as_doubles(rows.numbers[block]), self._limits, *of_columns, *memory)
-            )
+            scratch_memory = (np.empty((few.k, form.ROWS), kind) for kind in (np.int16, np.float64))
+            given = self._limits, *of_columns, _lines(form, few.k), *scratch_memory
+            found.append(form.largest_error(as_doubles(numbers[block]), *given))
 
-        elements = k * (1 + len(columns.numbers))
-        over_rows(work, len(rows.numbers), elements, compiled_block(rows.numbers.size), ALONE_ELEMENTS)
+        elements = few.k * (1 + few.rows)
+        over_rows(work, len(numbers), elements, compiled_block(numbers.size), ALONE_ELEMENTS)
         return max(found)
 
 

@@ -126,7 +126,8 @@ def bounded(a: Factor, b: Factor, request: Request, scales: Scales, bounds: Boun
     """Return the integers of given scales, as wide as their bounds say."""
     # No number exceeds its row's 2-norm; and 127/128 is above 2**-(2**-6).
     left, right = (math.floor(x / 2 + 2.0**-6) + 1 for x in bounds.log2_squares)
-    scheme = choose_scheme(_specification(a, b, (left, right), log2_product(bounds)), request)
+    log2_c = float(log2_product(bounds.log2_squares, bounds.length))
+    scheme = choose_scheme(_specification(a, b, (left, right), log2_c), request)
     return ScaledProduct(scales, scheme, bounds.nonfinite)
 
 
