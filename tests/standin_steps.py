@@ -182,12 +182,8 @@ class Steps:
             product_bytes=lambda: self.bytes,
         )
 
-    def split_once(self, scaled, a, b, request):
-        if self.raising and (error := self.raising.pop(0)):
-            raise error
-
-    def split_with_magnitudes(self, scaled, a, b, request, pending):
-        self.split_once(scaled, a, b, request)
+    def split_once(self, scaled, a, b, request, pending=None):
+        """Nothing: a product reads its factors where they are."""
 
     def in_limbs(self, specification, request):
         """None: products in limbs fit any memory."""
@@ -198,6 +194,8 @@ class Steps:
 
     def execute(self, scaled, a, b, request, out):
         """Above and below, for pointers into the middle of the arrays."""
+        if self.raising and (error := self.raising.pop(0)):
+            raise error
         half = a.rows // 2
         for rows in (slice(0, half), slice(half, None)):
             if len(left := a.matrix[rows]):

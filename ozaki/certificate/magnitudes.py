@@ -25,7 +25,7 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
-from ozaki.rounding.truncation import FURTHEST, LARGEST, TRUNCATION_CONSTANTS, row_length
+from ozaki.rounding.truncation import FURTHEST, LARGEST, TRUNCATION_CONSTANTS, empty_magnitudes
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -56,8 +56,7 @@ class Magnitudes:
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """Return the magnitudes of an operand's parts."""
         rows, columns = (padded(size, padding) for size in parts[0].shape)
-        length = row_length(columns, len(parts), side)
-        out = empty_beside(parts[0], (1, 1, rows, length), self.word.dtype)
+        out = empty_magnitudes(parts[0], rows, columns, len(parts), side, self.word.dtype)
         (_split_device if is_cupy(out) else _split_host)(parts, scale, out[0, 0], columns)
         return out
 

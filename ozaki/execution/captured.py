@@ -40,10 +40,10 @@ class _Equilibrated(Exception):
         self.factors = a, b
 
 
-COUNTED, PAIRED, GRADED, DEVICE = range(4)
+COUNTED, PAIRED, GRADED, DECIDES = range(4)
 """The evidence that a graph computes: bounds from counts; also the pairwise bound, and whether a few rows
-prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by; or
-what the GPU decides."""
+prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by. Or all
+of it, where the graph itself decides."""
 
 
 class _Variant(NamedTuple):
@@ -71,7 +71,7 @@ class _Variant(NamedTuple):
 USUAL = _Variant(0)
 """Of integers of norm scales, which counts prove to be wide enough."""
 
-SPARING = _Variant(0, DEVICE)
+DECIDING = _Variant(0, DECIDES)
 """The same, with room for integers that are wider by some bits, or lose nothing: the GPU decides."""
 
 
@@ -140,7 +140,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     """One kind of product of accuracy "fp64", "fp32" or "normwise", or of a stack of them."""
 
     def __init__(self, room: Room, a: Factor, b: Factor, request: Request) -> None:
-        self._may_spare = request.certified and steps.may_be_decided(a, b)
+        self._may_be_decided = request.certified and steps.may_be_decided(a, b)
         super().__init__(room, a, b, request, USUAL)
 
     def product(self, a: Factor, b: Factor, multiply: Callable[[Factor, Factor], Array]) -> Array | None:
@@ -166,7 +166,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
-        if call.variant in (USUAL, SPARING):
+        if call.variant in (USUAL, DECIDING):
             call, settled = self._settled(call, a, b, out)
             if settled:
                 return out
@@ -233,59 +233,69 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         if call.answers.bounds is None:  # nothing is to be decided
             return call, True
         state = call.answers.bounds.settled()
-        if state is None and call.variant == USUAL and self._may_spare and not self._lacks(SPARING):
-            call = self._replay(SPARING, a, b, out)
+        if state is None and call.variant == USUAL and self._may_be_decided and not self._lacks(DECIDING):
+            call = self._replay(DECIDING, a, b, out)
             state = _computed(call.answers.bounds).settled()
         self._expected = USUAL if state == CERTIFIED else call.variant
         return call, state is not None
 
     def _without(self, variant: _Variant) -> _Variant:
-        if variant == SPARING:
+        if variant == DECIDING:
             return USUAL
         return _Variant(None, variant.evidence)  # until the bounds call for another
 
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
-        request = self._request
-        if variant.evidence == PAIRED and variant.bits is not None and variant.bits <= WIDENED_IN_ALL:
-            return self._launch_pairs(variant, variant.bits, a, b, out)
-        if variant == SPARING:
+        request, bits, evidence = self._request, variant.bits, variant.evidence
+        if evidence == DECIDES:
             scales, decided = steps.decided_scales(a, b, request)
-            self._finish(self._begin(variant, scales, a, b), a, b, out)
+            self._multiply(variant, scales, a, b, out)
             return _Answers(scales, decided)
-        at_once = steps.scales_at_once(a, b, request) if variant == USUAL else None
-        if at_once is not None or not request.certified:
-            scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
-            self._finish(self._begin(variant, scales, a, b), a, b, out)
-            if not request.certified:
-                steps.overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)
-            return _Answers(scales, pending)
-        scales = steps.both_norm_scales(a, b, request)
-        wide = None
-        if variant.bits is not None and variant.bits > WIDENED_IN_ALL:
-            scales_of_wide = steps.wide_scales(a, b, request, variant.bits)
+        at_once, wide = None, None
+        if evidence == PAIRED and bits is not None and bits <= WIDENED_IN_ALL:
+            at_once = steps.scales_at_once(a, b, request, bits)
+        elif variant == USUAL:
+            at_once = steps.scales_at_once(a, b, request)
+        scales, counted = at_once or (steps.both_norm_scales(a, b, request), None)
+        if bits is not None and bits > WIDENED_IN_ALL:
+            scales_of_wide = steps.wide_scales(a, b, request, bits)
             wide = scales_of_wide, steps.bounds(a, b, request, scales_of_wide)
         split_by = scales if wide is None else wide[0]
-        if variant.evidence > COUNTED:
-            return replace(self._launch_evidence(variant, scales, split_by, a, b, out), wide=wide)
+        if evidence == PAIRED:
+            return replace(self._launch_pairs(variant, scales, split_by, counted, a, b, out), wide=wide)
+        if counted is not None or not request.certified:
+            self._multiply(variant, scales, a, b, out)
+            if not request.certified:
+                steps.overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)
+            return _Answers(scales, counted)
+        exponents = steps.inner_exponents(a, b, scales) if evidence == GRADED else None
         _, bounds = side_by_side(
-            lambda: self._finish(self._begin(variant, split_by, a, b), a, b, out),
+            lambda: self._multiply(variant, split_by, a, b, out),
             lambda: steps.bounds(a, b, request, scales, a.stack),
         )
-        return _Answers(scales, bounds, wide=wide)
+        return _Answers(scales, bounds, exponents=exponents, wide=wide)
 
-    def _launch_pairs(self, variant: _Variant, bits: int, a: Factor, b: Factor, out: Array) -> _Answers:
-        """Launch a product whose pairwise bound comes first, for the host waits for that."""
+    def _launch_pairs(
+        self,
+        variant: _Variant,
+        scales: tuple[Array, Array],
+        split_by: tuple[Array, Array],
+        counted: PendingNumbers | None,
+        a: Factor,
+        b: Factor,
+        out: Array,
+    ) -> _Answers:
+        """Launch the pairwise bound, for which the host waits, and then the product."""
         request = self._request
-        at_once = steps.scales_at_once(a, b, request, bits)
-        scales, pending = at_once or (steps.both_norm_scales(a, b, request), None)
 
         def bound_and_multiply() -> tuple[PendingBounds, Callable[[], PairwiseBound]]:
-            bounds = pending if isinstance(pending, PendingBounds) else steps.bounds(a, b, request, scales)
-            scaled = self._scaled(variant, scales, a, b)
-            steps.split_with_magnitudes(scaled, a, b, request, bounds)
+            bounds = counted if isinstance(counted, PendingBounds) else steps.bounds(a, b, request, scales)
+            scaled = self._scaled(variant, split_by, a, b)
+            if scaled is not None:
+                steps.split_once(scaled, a, b, request, bounds)
             pairwise_bound = steps.pairwise(a, b, request, bounds)
-            self._finish(scaled, a, b, out)
+            if scaled is not None:
+                steps.execute(scaled, a, b, request, out)
             return bounds, pairwise_bound
 
         def level() -> Callable[[], bool] | None:
@@ -294,53 +304,14 @@ class CapturedProduct(Captured[_Variant, _Answers]):
         (bounds, pairwise_bound), found = side_by_side(bound_and_multiply, level)
         return _Answers(scales, bounds, found, pairwise_bound)
 
-    def _launch_evidence(
-        self,
-        variant: _Variant,
-        scales: tuple[Array, Array],
-        split_by: tuple[Array, Array],
-        a: Factor,
-        b: Factor,
-        out: Array,
-    ) -> _Answers:
-        """Launch the steps after the scales, first the evidence beyond counts: the host waits for that."""
-
-        level = exponents = pairwise_bound = None
-
-        def begin() -> ScaledProduct | None:
-            nonlocal level, exponents
-            if variant.evidence == GRADED:
-                exponents = steps.inner_exponents(a, b, scales)
-            elif not a.equilibrated:
-                level = steps.is_level(a, b, self._request, scales)
-            return self._begin(variant, split_by, a, b)
-
-        def bounds() -> PendingBounds:
-            nonlocal pairwise_bound
-            pending = steps.bounds(a, b, self._request, scales)
-            if variant.evidence == PAIRED:
-                pairwise_bound = steps.pairwise(a, b, self._request, pending)
-            return pending
-
-        begun, pending = side_by_side(begin, bounds)
-        self._finish(begun, a, b, out)
-        return _Answers(scales, pending, level, pairwise_bound, exponents)
-
-    def _begin(
+    def _scaled(
         self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor
     ) -> ScaledProduct | None:
-        """Split the integers that a graph multiplies, and return them; None if there are none."""
+        """Return the integers that a graph multiplies, None if there are none, or raise `Unfit`."""
         if variant.product is None:
             return None
-        scaled = self._scaled(variant, scales, a, b)
-        steps.split_once(scaled, a, b, self._request)
-        return scaled
-
-    def _scaled(self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor) -> ScaledProduct:
-        """Return the integers that a graph multiplies, or raise `Unfit`."""
-        assert variant.product is not None
         request, (bits, specification) = self._request, variant.product
-        if variant == SPARING:
+        if variant == DECIDING:
             scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, steps.SPARE_BITS))
         elif specification is None:
             scaled = steps.norm_scaled(a, b, request, bits)
@@ -355,8 +326,11 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             raise Unfit
         return scaled
 
-    def _finish(self, scaled: ScaledProduct | None, a: Factor, b: Factor, out: Array) -> None:
-        """Multiply and reconstruct."""
+    def _multiply(
+        self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor, out: Array
+    ) -> None:
+        """Launch the product, if the graph multiplies any integers."""
+        scaled = self._scaled(variant, scales, a, b)
         if scaled is not None:
             steps.execute(scaled, a, b, self._request, out)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, namespace
-from ozaki.certificate.counting import OPEN, Bounds, PendingBounds
+from ozaki.certificate.counting import DECIDED, OPEN, Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
@@ -79,7 +79,8 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
             states = pending.wait_for_stack()[:, 0]
             done, left = np.flatnonzero(states < OPEN), np.flatnonzero(states >= OPEN)
             if done.size:
-                yield done, *_part((a, b), scales, done), steps.SPARE_BITS
+                spare = steps.SPARE_BITS if (states == DECIDED).any() else 0
+                yield done, *_part((a, b), scales, done), spare
         if left.size:
             data = _StackData(a.part(left), b.part(left), request)
             bounds = data.versions[0].bounds.wait_for_stack()

@@ -32,7 +32,7 @@ from ozaki.certificate.counting import (
 )
 from ozaki.residues.split import split_constants
 from ozaki.residues.system import ResidueSystem, residue_system
-from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, row_length
+from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, empty_magnitudes
 from ozaki.scaling.scales import NormLimit, empty_scales
 from ozaki.scaling.statistics import NormScales, Rows, RowStatistics, empty_statistics, rows_of
 from ozaki.tuning import MOST_BY_NORMS
@@ -215,9 +215,9 @@ def _paired(
     like: Array, rows: int, size: tuple[int, int], parts: int, side: int, wider: int
 ) -> tuple[Paired, Truncated]:
     """Return what a pairwise bound takes of a factor: as the kernel is told, and as it is used."""
-    xp, (height, columns) = namespace(like), size
-    inner = row_length(columns, parts, side)
+    xp = namespace(like)
     scales, bounds = xp.empty(rows, np.int32), empty_rows(rows, xp)
-    magnitudes = xp.empty((1, 1, height, inner), np.int8)
-    paired = Paired(scale=scales, **vars(bounds), magnitudes=magnitudes, row_length=inner, wider=wider)
+    magnitudes = empty_magnitudes(like, *size, parts, side)
+    to = {**vars(bounds), "magnitudes": magnitudes, "row_length": magnitudes.shape[-1]}
+    paired = Paired(scale=scales, **to, wider=wider)
     return paired, Truncated(scales, bounds, magnitudes)

@@ -9,8 +9,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.cached import cached_property
+from multiword.runtime.memory import padded
 from ozaki.product.by_norms import SplitFactor
 from ozaki.product.order import StreamOrder
+from ozaki.rounding.truncation import empty_magnitudes
 from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import NormLimit, norm_scales, statistics_and_scales, widened, width_scales
@@ -124,19 +126,24 @@ class Factor:
         parts = [x[..., inner] if x.ndim == 3 else x[rows, inner] for x in self.parts]  # all rows of a stack
         return scheme.split(parts, scale[rows], self.side, padding)
 
-    def split_once(self, scheme: Any, scale: Array, padding: int) -> None:
-        """Split the factor as one block, from which `split` takes others."""
+    def split_once(
+        self, scheme: Any, scale: Array, padding: int, truncation_scale: Array | None = None
+    ) -> None:
+        """Split the factor as one block, from which `split` takes others.
+
+        With truncation scales, a GPU leaves its magnitudes, too.
+        """
         if self.cached_words(scheme, scale) is None:
             self.forget_split()
-            self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
-
-    def split_with_magnitudes(self, scheme: Any, scale: Array, truncation_scale: Array, padding: int) -> None:
-        """As `split_once`, and the magnitudes by truncation scales, by one launch on a GPU."""
-        if self.cached_words(scheme, scale) is None:
-            words, of_pairs = scheme.split_with_magnitudes(
-                self.parts, scale, truncation_scale, self.side, padding
-            )
-            self._split, self._magnitudes = (scheme.system, scale, words), (truncation_scale, of_pairs)
+            given = self.parts, scale, self.side, padding
+            if truncation_scale is None:
+                words = scheme.split(*given)
+            else:
+                size = padded(self.rows, padding), padded(self.k, padding)
+                magnitudes = empty_magnitudes(scale, *size, len(self.parts), self.side)
+                self._magnitudes = truncation_scale, magnitudes
+                words = scheme.split_and_truncate(*given, self._magnitudes)
+            self._split = scheme.system, scale, words
 
     def copy(self) -> Factor:
         """Return another factor of this matrix, which shares what a prepared one has computed."""

@@ -241,24 +241,6 @@ def magnitudes(a: Factor, b: Factor, request: Request) -> Magnitudes:
     return Magnitudes(len(a.parts), "int8" if multiplies_int8(request.engine, shape) else "fp32")
 
 
-def split_with_magnitudes(
-    scaled: ScaledProduct, a: Factor, b: Factor, request: Request, pending: PendingBounds
-) -> None:
-    """Split both factors as `split_once` and, where a GPU does so by the same launch, for magnitudes, too."""
-    scheme, padding, of_pairs = scaled.scheme, request.engine.padding, magnitudes(a, b, request)
-    in_bytes = scheme.word.name == of_pairs.word.name == "int8"
-    once = not (request.symmetric or a.prepared or b.prepared) and _is_split_once(scheme, request)
-    # Complex rows of magnitudes, a part beside the other, cannot be cut along k.
-    if not (isinstance(scheme, Residues) and in_bytes and once and a.k <= of_pairs.k_block):
-        split_once(scaled, a, b, request)
-        return
-    (of_a, of_b), (rows, columns) = scaled.scales, pending.rows
-    side_by_side(
-        lambda: a.split_with_magnitudes(scheme, of_a, rows.truncation_scale, padding),
-        lambda: b.split_with_magnitudes(scheme, of_b, columns.truncation_scale, padding),
-    )
-
-
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """Launch the pairwise bound, and return a function that waits for it."""
     scheme = magnitudes(a, b, request)
@@ -272,8 +254,13 @@ def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> 
 # split, multiply, reconstruct -----------------------------------------------------------------------
 
 
-def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
-    """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split."""
+def split_once(
+    scaled: ScaledProduct, a: Factor, b: Factor, request: Request, bounds: PendingBounds | None = None
+) -> None:
+    """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split.
+
+    With the bounds of rows, a GPU truncates them to the magnitudes of a pairwise bound by the same launch.
+    """
     scheme, padding = scaled.scheme, request.engine.padding
     if isinstance(scheme, Residues):
         scheme.symmetric = halved(scaled, a, request)[0]
@@ -282,10 +269,21 @@ def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) ->
     if scheme.shares_words:
         b.split_once(scheme, scaled.scales[1], padding)
         return
+    truncate_by: tuple[Array | None, Array | None] = (None, None)
+    if bounds is not None and _may_truncate(scheme, a, b, request):
+        truncate_by = bounds.rows[0].truncation_scale, bounds.rows[1].truncation_scale
     side_by_side(
-        lambda: a.split_once(scheme, scaled.scales[0], padding),
-        lambda: b.split_once(scheme, scaled.scales[1], padding),
+        lambda: a.split_once(scheme, scaled.scales[0], padding, truncate_by[0]),
+        lambda: b.split_once(scheme, scaled.scales[1], padding, truncate_by[1]),
     )
+
+
+def _may_truncate(scheme: Scheme, a: Factor, b: Factor, request: Request) -> bool:
+    """Return whether the launch that splits a factor may leave the magnitudes that `pairwise` multiplies."""
+    of_pairs = magnitudes(a, b, request)
+    in_bytes = isinstance(scheme, Residues) and scheme.word.name == of_pairs.word.name == "int8"
+    # Complex rows of magnitudes, a part beside the other, cannot be cut along k.
+    return in_bytes and not (request.symmetric or a.prepared or b.prepared) and a.k <= of_pairs.k_block
 
 
 def _is_split_once(scheme: Scheme, request: Request) -> bool:

@@ -128,6 +128,11 @@ __device__ void digits_of_integers(const PRODUCT *image, long long component, lo
     for (int i = 0; i < VECTOR; i++) take_quotient_off(sum[i], table);
 }
 
+/* A thread has VECTOR columns of every so many rows: `launch_shape`. */
+__device__ int first_column() { return (blockIdx.x * blockDim.x + threadIdx.x) * VECTOR; }
+__device__ int first_row() { return blockIdx.y * blockDim.y + threadIdx.y; }
+__device__ int rows_at_once() { return gridDim.y * blockDim.y; }
+
 /* Products of residues, (IMAGES, MODULI, m, n), and the system's table; strides in elements. */
 struct ResidueProducts {
     const PRODUCT *products;

@@ -130,13 +130,12 @@ _RECONSTRUCT_INTEGERS = Kernel(
             "PARTS": 1,
             "VECTOR": vector,
             "PRODUCT": product,
-            "ACROSS": across,
             "MODULAR": modular,
         }
-        for bits, vector, product, across, modular in (
-            (20.0, 2, "int", 64, 0),
-            (75.0, 4, "signed char", 256, 1),
-            (140.0, 4, "signed char", 256, 0),
+        for bits, vector, product, modular in (
+            (20.0, 2, "int", 0),
+            (75.0, 4, "signed char", 1),
+            (140.0, 4, "signed char", 0),
         )
     ),
     (ResidueProducts, Range),

@@ -41,12 +41,11 @@ struct Rounding {
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
 reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const int m = to.rows, n = to.columns;
-    const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
+    const int column = first_column();
     if (column >= n) return;
     const long long component = y.modulus_stride * MODULI;
     const bool full = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
-    const int down = 256 / ACROSS, first = down == 1 ? blockIdx.y : blockIdx.y * down + threadIdx.y;
-    for (int row = first; row < m; row += gridDim.y * down) {
+    for (int row = first_row(); row < m; row += rows_at_once()) {
         if (to.symmetric && column > row) continue; // what is above the diagonal is not there
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         const int *const scale = to.column_scale + (long long)(row / to.rows_each) * n + column;

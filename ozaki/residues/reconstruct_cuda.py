@@ -93,6 +93,8 @@ class Rounding(Struct):
 COLUMNS = {"int8": 4, "int32": 2, "float32": 2, "float64": 1}
 """Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
 
+_THREADS = 256
+
 COMPILED_IN = 1 << 10
 """Tables of up to this many numbers are compiled into the kernel."""
 
@@ -125,15 +127,14 @@ _RECONSTRUCT = Kernel(
             "PARTS": parts,
             "VECTOR": vector,
             "PRODUCT": product,
-            "ACROSS": across,
         }
-        for word, bits, t, parts, vector, product, across in (
-            ("int8", 109.2, "double", 1, 2, "int", 256),
-            ("int8", 109.2, "double", 1, 4, "signed char", 256),
-            ("int8", 54.6, "float", 2, 2, "int", 64),
-            ("int8", 54.6, "double", 2, 4, "signed char", 64),
-            ("int8", 320.0, "double", 2, 1, "signed char", 16),
-            ("fp64", 900.0, "double", 1, 1, "double", 256),
+        for word, bits, t, parts, vector, product in (
+            ("int8", 109.2, "double", 1, 2, "int"),
+            ("int8", 109.2, "double", 1, 4, "signed char"),
+            ("int8", 54.6, "float", 2, 2, "int"),
+            ("int8", 54.6, "double", 2, 4, "signed char"),
+            ("int8", 320.0, "double", 2, 1, "signed char"),
+            ("fp64", 900.0, "double", 1, 1, "double"),
         )
     ),
     (ResidueProducts, Rounding),
@@ -199,10 +200,14 @@ def residue_products(y: Array, system: ResidueSystem) -> ResidueProducts:
 
 
 def launch_shape(y: Array, m: int, n: int) -> tuple[tuple[int, int], tuple[int, int], dict[str, Any]]:
-    """Return the grid and block of a kernel on m by n products, and its constants for them."""
+    """Return the grid and block of a kernel on m by n products, and its constants for them.
+
+    Rows, or equal parts of long ones, lie in blocks one below the other, as many as fill a block.
+    """
     vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
-    # The threads of a block that share a row; rows of narrow products share a block.
-    across = next((x for x in (4, 16, 64) if n <= x * vector), 256)
-    down = 256 // across
-    grid = -(-n // (across * vector)), min(-(-m // down), 65535)
-    return grid, (across, down), {"VECTOR": vector, "ACROSS": across, "PRODUCT": C_TYPES[y.dtype.name]}
+    threads = -(-n // vector)
+    parts = -(-threads // _THREADS)
+    across = -(-threads // parts)
+    down = _THREADS // across
+    grid = parts, min(-(-m // down), 65535)
+    return grid, (across, down), {"VECTOR": vector, "PRODUCT": C_TYPES[y.dtype.name]}

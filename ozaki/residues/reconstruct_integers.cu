@@ -28,11 +28,10 @@ __device__ u64 modulo(const u64 (&limb)[LIMBS], u64 p) {
 
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct_integers(ResidueProducts y, Range range, long long *out) {
-    const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
+    const int column = first_column();
     if (column >= range.columns) return;
-    const int down = 256 / ACROSS;
     long long misfit = -1;
-    for (int row = blockIdx.y * down + threadIdx.y; row < range.rows; row += gridDim.y * down) {
+    for (int row = first_row(); row < range.rows; row += rows_at_once()) {
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         double digit[VECTOR][DIGITS] = {};
         digits_of_integers<0>(at, y.modulus_stride * MODULI, y.modulus_stride, y.table, digit);

@@ -24,7 +24,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
-from ozaki.residues.split import residues, residues_and_magnitudes
+from ozaki.residues.split import Truncated, residues
 from ozaki.residues.system import ResidueSystem, fewest_moduli, reduce, residue_system
 from ozaki.schemes import ProductSpecification
 
@@ -84,12 +84,12 @@ class Residues:
         words: Array = step(parts, scale, self.system, padding, weighted=side == 0, width=width)
         return words
 
-    def split_with_magnitudes(
-        self, parts: list[Array], scale: Array, truncation_scale: Array, side: int, padding: int
-    ) -> tuple[Array, Array]:
-        """Return the words of a factor on a GPU, in int8, and its magnitudes by truncation scales."""
+    def split_and_truncate(
+        self, parts: list[Array], scale: Array, side: int, padding: int, truncated: Truncated
+    ) -> Array:
+        """As `split` on a GPU, in int8; the same launch writes the factor's magnitudes."""
         width = self.specification.widths[side]
-        return residues_and_magnitudes(parts, scale, truncation_scale, self.system, padding, side, width)
+        return residues(parts, scale, self.system, padding, side == 0, width, truncated)
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """Return the (images, N, m', n') products of residues, exact, in the engine's result type.

@@ -28,7 +28,7 @@ from multiword.runtime.parallel import (
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system
-from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, row_length
+from ozaki.rounding.truncation import TRUNCATION_CONSTANTS
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.tuning import RESIDUES_AT_ONCE
@@ -63,6 +63,7 @@ def residues(
     padding: int,
     weighted: bool,
     width: int,
+    truncated: Truncated | None = None,
 ) -> Array:
     """Return the residues of an operand's integers A', in the system's words.
 
@@ -73,6 +74,7 @@ def residues(
     padding : the row count and row length are filled up with zeros to multiples of this.
     weighted : whether to take w_t in (one side of a product must, the other must not).
     width : |A'| <= 2**width.
+    truncated : where a GPU writes magnitudes, too, with int8 words.
 
     Returns
     -------
@@ -81,31 +83,14 @@ def residues(
     rows, columns = extent(parts)
     shape = (system.images, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, system.word.dtype)
-    make: Callable[..., None] = residues_on_device if is_cupy(parts[0]) else _residues_host
+    make: Callable[..., None] = _residues_host
+    if is_cupy(parts[0]):
+        make = partial(residues_on_device, truncated=truncated)
     if make is _residues_host and out.dtype == np.float64 and width <= COMPILED_BITS and padding == 1:
         form = compiled(COMPILED_FORM)
         make = make if form is None else partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out
-
-
-def residues_and_magnitudes(
-    parts: list[Array],
-    scale: Array,
-    truncation_scale: Array,
-    system: ResidueSystem,
-    padding: int,
-    side: int,
-    width: int,
-) -> tuple[Array, Array]:
-    """Return `residues` of a factor on a GPU in int8 words, and its magnitudes by truncation scales."""
-    rows, columns = (padded(size, padding) for size in extent(parts))
-    xp, length = namespace(scale), row_length(columns, len(parts), side)
-    out = xp.empty((system.images, len(system.moduli), rows, columns), system.word.dtype)
-    magnitudes = xp.empty((1, 1, rows, length), np.int8)
-    truncated = truncation_scale, magnitudes
-    residues_on_device(parts, scale, system, side == 0, width, out, truncated=truncated)
-    return out, magnitudes
 
 
 def _residues_host(

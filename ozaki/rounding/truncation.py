@@ -10,6 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from multiword.runtime.arrays import Array
+from multiword.runtime.parallel import empty_beside
+
 LARGEST = 127
 """The largest magnitude."""
 
@@ -19,6 +24,11 @@ FURTHEST = 2046
 TRUNCATION_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "FURTHEST": FURTHEST}
 
 
-def row_length(columns: int, parts: int, side: int) -> int:
-    """Return the magnitudes of a row: of a complex column those of the real part come twice."""
-    return columns * (parts if side == 0 else 2 * parts - 1)
+def empty_magnitudes(
+    like: Array, rows: int, columns: int, parts: int, side: int, dtype: Any = np.int8
+) -> Array:
+    """Return memory for the (1, 1, r, length) magnitudes of a factor, where an array is.
+
+    Those of a part lie beside the other's; of a complex column those of the real part come twice.
+    """
+    return empty_beside(like, (1, 1, rows, columns * (parts if side == 0 else 2 * parts - 1)), dtype)

@@ -18,8 +18,9 @@ from ozaki.product.by_norms import split_by_norms
 from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
-from ozaki.residues.split import residues, residues_and_magnitudes
+from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system
+from ozaki.rounding.truncation import empty_magnitudes
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened
 from ozaki.scaling.statistics import NONFINITE_ROW, largest_exponents, row_statistics, row_sums
@@ -344,9 +345,10 @@ def test_residues_with_magnitudes(cupy, dtype, shape):
             numbers = real_parts(x)
             scale = norm_scales(row_statistics(numbers), limit)
             truncation_scale = cupy.where(scale == NONFINITE_ROW, scale, scale - 40)
-            given = numbers, scale, truncation_scale, system, 16, side, 60
-            words, magnitudes = residues_and_magnitudes(*given)
-            assert same(words.get(), residues(numbers, scale, system, 16, side == 0, 60).get())
+            magnitudes = empty_magnitudes(x, *(-(-n // 16) * 16 for n in shape), parts, side)
+            given = numbers, scale, system, 16, side == 0, 60
+            words = residues(*given, truncated=(truncation_scale, magnitudes))
+            assert same(words.get(), residues(*given).get())
             expected = Magnitudes(parts, "int8").split(numbers, truncation_scale, side, 16)
             assert same(magnitudes.get(), expected.get())
             on_host = [y.get() for y in numbers]
