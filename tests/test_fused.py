@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from multiword.engines import residues
-from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL, choose_tile
+from multiword.engines.fused import (
+    HOPPER,
+    HOPPER_ALONE,
+    LARGE,
+    MIDDLE,
+    SMALL,
+    choose_tile,
+    count_tiles,
+    narrowed,
+)
 from multiword.engines.residues import LONGEST
 from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
 from ozaki.residues.system import residue_system
@@ -41,11 +50,21 @@ def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):
     Gpu(multiprocessors=132).install(monkeypatch)
     chosen = [choose_tile(n, n, count, True) for n, count in ((4096, 14), (512, 14), (256, 14), (16, 14_000))]
     assert chosen == [HOPPER, HOPPER, MIDDLE, SMALL]
-    assert choose_tile(128, 128, 14 * 256, True) is LARGE
+    assert [choose_tile(n, n, 14 * 256, True) for n in (128, 200, 64)] == [HOPPER_ALONE, HOPPER, MIDDLE]
+    assert [choose_tile(m, 640, 14, True) for m in (640, 1104)] == [HOPPER_ALONE, HOPPER]
+    assert [choose_tile(n, n, 14, True) for n in (300, 272)] == [HOPPER_ALONE, HOPPER_ALONE]
     assert [choose_tile(n, n, 14, False) for n in (4096, 256)] == [LARGE, MIDDLE]
 
 
-@pytest.mark.parametrize("tile", [HOPPER, HOPPER_ALONE])
+def test_tiles_are_as_wide_as_it_takes():
+    for tile in (HOPPER, HOPPER_ALONE):
+        widths = [narrowed(tile, n).n for n in (1, 16, 100, 200, 256, 257, 300, 513, 1000)]
+        assert widths == [16, 16, 112, 208, 256, 144, 160, 176, 256]
+        assert all(count_tiles(narrowed(tile, n), 1, n) == -(-n // tile.n) for n in range(1, 2000))
+    assert narrowed(LARGE, 5) is LARGE
+
+
+@pytest.mark.parametrize("tile", [HOPPER, HOPPER_ALONE, narrowed(HOPPER, 16), narrowed(HOPPER_ALONE, 240)])
 def test_a_block_has_the_shared_memory_that_its_kernel_lays_out(tile):
     """Stages, sums that are finished, and for each stage two barriers and a target."""
     kernel = KERNELS["multiply_residues_wgmma"]

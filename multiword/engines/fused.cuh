@@ -14,11 +14,12 @@
 #define TEAM (WGMMA ? 128 : THREADS)
 #define TEAM_ROWS (WGMMA ? 64 : BM)
 #define CHUNKS (BK / 16)
+/* Whether tiles, one below the other, make squares, as symmetric products ask for. */
+#define SQUARES (BN % (CLUSTER * BM) == 0)
 #define STAGE_BYTES ((BM + BN) * BK)
-/* Shared memory in which sums are finished, for each row of a tile; rows of a byte a column do not lie in the
-   same banks. */
-#define PAD 16
-#define STAGED_BYTES (BN + PAD)
+/* Shared memory in which sums are finished, for each row of a tile: an odd multiple of 16 bytes, so that 8 rows lie in
+   different banks. */
+#define STAGED_BYTES ((BN / 16 | 1) * 16)
 #define FRAGMENTS_M (WGMMA ? 1 : WM / 16)
 #define FRAGMENTS_N (WN / 8)
 
@@ -33,10 +34,12 @@ struct ProductShape { int m, n, k, stack, tiles, symmetric; };
 struct TileIndex {
     int image, matrix, row, column;
     __device__ TileIndex(const ProductShape &shape, int index, int block = 0) {
+#if SQUARES
         if (shape.symmetric) {
             put_below_diagonal(shape, index, block);
             return;
         }
+#endif
         const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
         const int rows = (shape.m + height_of_all - 1) / height_of_all;
         const int product = index / (rows * columns), tile = index % (rows * columns);
@@ -45,11 +48,11 @@ struct TileIndex {
         row = (group + (tile - group * columns) % height) * height_of_all + block * BM;
         column = (tile - group * columns) / height * BN;
     }
+#if SQUARES
     /* In squares of tiles, one below the other: GROUP rows of squares go together, first those of the columns
        that they all have, then their triangle. */
     __device__ void put_below_diagonal(const ProductShape &shape, int index, int block) {
         constexpr int HEIGHT = CLUSTER * BM, IN_SQUARE = BN / HEIGHT;
-        static_assert(BN % HEIGHT == 0, "squares of tiles");
         const int rows = (shape.n + BN - 1) / BN, tiles = IN_SQUARE * (rows * (rows + 1) / 2);
         int square = index % tiles / IN_SQUARE, first = 0, height = min(rows, GROUP);
         while (square >= height * first + height * (height + 1) / 2) {
@@ -65,6 +68,7 @@ struct TileIndex {
         image = index / tiles / shape.stack, matrix = index / tiles % shape.stack;
         row = (first + down) * BN + index % IN_SQUARE * HEIGHT + block * BM, column = along * BN;
     }
+#endif
 };
 
 /* A thread's sums: of 16 rows and 8 columns each. */
@@ -125,7 +129,7 @@ __device__ __forceinline__ void meet_the_cluster() {
 
 /* sum += A·Bᵀ of a stage, of which so many numbers of k are left. */
 __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int team, int left_of_k) {
-    static_assert(BM == 128 && BK == 128 && WM == 16 && WN == BN && BN == 256, "two warpgroups");
+    static_assert(BM == 128 && BK == 128 && WM == 16 && WN == BN, "two warpgroups");
     const unsigned left = stage + team * TEAM_ROWS * BK, right = stage + BM * BK;
     if (left_of_k >= BK) {
         WGMMA_FENCE;

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import astuple, dataclass, replace
+from functools import lru_cache
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
 from multiword.runtime.cached import cached_property
 from multiword.runtime.kernels import Struct, members
 from multiword.runtime.libcuda import routine
+from multiword.runtime.memory import padded
 
 CHUNK = 16
 """Bytes of a row that are copied at once: operands are aligned to them."""
@@ -74,7 +76,7 @@ class Tile:
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
-        stages, staged = self.stages * (self.m + self.n) * self.k, self.m * (self.n + CHUNK)
+        stages, staged = self.stages * (self.m + self.n) * self.k, self.m * (self.n // CHUNK | 1) * CHUNK
         return stages + staged + 48 * self.stages if self.wgmma else max(stages, staged)
 
     @cached_property
@@ -119,14 +121,27 @@ HOPPER_ALONE = replace(HOPPER, group=16, cluster=1)
 
 
 def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
-    """Return the tile for so many m by n products: the largest that they fill, and that gives every
-    multiprocessor, or nearly, something to do."""
-    enough = multiprocessors() * 3 // 4
-    for tile in (HOPPER, HOPPER_ALONE, LARGE) if hopper else (LARGE,):
+    """Return the tile for so many m by n products: the largest that they fill, and that gives most
+    multiprocessors, of Hopper half of them, something to do. Hopper's are to be `narrowed`."""
+    for tile in (HOPPER, HOPPER_ALONE) if hopper else (LARGE,):
         blocks = count_tiles(tile, m, n) * tile.cluster * products
-        if _filled(tile, m) and n > tile.n // 2 and blocks >= enough:
+        filled = _filled(tile, m) and (tile.wgmma or n > tile.n // 2)
+        if filled and blocks >= multiprocessors() * (2 if tile.wgmma else 3) // 4:
             return tile
     return MIDDLE if m > SMALL.m and n > SMALL.n else SMALL
+
+
+@lru_cache
+def narrowed(tile: Tile, n: int) -> Tile:
+    """Return the narrowest tile of which no more are needed to cover n columns, on Hopper."""
+    if not tile.wgmma:
+        return tile
+    width = padded(-(-n // -(-n // tile.n)), _NARROWEST)
+    return replace(tile, n=width, warp_n=width)
+
+
+_NARROWEST = 16
+"""Columns of a tile on Hopper, which are multiples of this."""
 
 
 def count_tiles(tile: Tile, m: int, n: int) -> int:
@@ -141,6 +156,7 @@ def count_tiles_below_diagonal(tile: Tile, n: int) -> int:
 
 
 def _filled(tile: Tile, m: int) -> bool:
-    """Return whether tiles leave less than half of one empty; those of clusters less than a fifth of all."""
-    rows = count_tiles(tile, m, 1) * tile.m * tile.cluster
-    return 5 * m > 4 * rows if tile.cluster > 1 else m > tile.m // 2
+    """Return whether tiles leave less than half of one empty, and those of clusters few more rows than
+    others."""
+    rows, alone = (padded(m, tile.m * blocks) for blocks in (tile.cluster, 1))
+    return m > tile.m // 2 and 7 * rows <= 8 * alone

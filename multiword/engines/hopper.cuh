@@ -52,11 +52,14 @@ template <int N> __device__ __forceinline__ void wgmma(int *sum, u64 left, u64 r
 #define NAMES_48 NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define NAMES_56 NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define NAMES_64 NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define NAMES_80 NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define NAMES_96 NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define NAMES_112 NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define NAMES_128 \
-    NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define NAMES_72 NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define NAMES_80 NAMES_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define NAMES_88 NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define NAMES_96 NAMES_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define NAMES_104 NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define NAMES_112 NAMES_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define NAMES_120 NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define NAMES_128 NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define FROM(i) \
     "+r"(sum[i]), "+r"(sum[i + 1]), "+r"(sum[i + 2]), "+r"(sum[i + 3]), "+r"(sum[i + 4]), "+r"(sum[i + 5]), \
         "+r"(sum[i + 6]), "+r"(sum[i + 7])
@@ -68,10 +71,14 @@ template <int N> __device__ __forceinline__ void wgmma(int *sum, u64 left, u64 r
 #define SUMS_48 SUMS_40, FROM(40)
 #define SUMS_56 SUMS_48, FROM(48)
 #define SUMS_64 SUMS_56, FROM(56)
-#define SUMS_80 SUMS_64, FROM(64), FROM(72)
-#define SUMS_96 SUMS_80, FROM(80), FROM(88)
-#define SUMS_112 SUMS_96, FROM(96), FROM(104)
-#define SUMS_128 SUMS_112, FROM(112), FROM(120)
+#define SUMS_72 SUMS_64, FROM(64)
+#define SUMS_80 SUMS_72, FROM(72)
+#define SUMS_88 SUMS_80, FROM(80)
+#define SUMS_96 SUMS_88, FROM(88)
+#define SUMS_104 SUMS_96, FROM(96)
+#define SUMS_112 SUMS_104, FROM(104)
+#define SUMS_120 SUMS_112, FROM(112)
+#define SUMS_128 SUMS_120, FROM(120)
 /* Operands are numbered: sums, then A, then B. */
 #define DEFINE_WGMMA(columns, sums, after_them) \
     template <> __device__ __forceinline__ void wgmma<columns>(int *sum, u64 left, u64 right) { \
@@ -88,7 +95,11 @@ DEFINE_WGMMA(80, 40, 41)
 DEFINE_WGMMA(96, 48, 49)
 DEFINE_WGMMA(112, 56, 57)
 DEFINE_WGMMA(128, 64, 65)
+DEFINE_WGMMA(144, 72, 73)
 DEFINE_WGMMA(160, 80, 81)
+DEFINE_WGMMA(176, 88, 89)
 DEFINE_WGMMA(192, 96, 97)
+DEFINE_WGMMA(208, 104, 105)
 DEFINE_WGMMA(224, 112, 113)
+DEFINE_WGMMA(240, 120, 121)
 DEFINE_WGMMA(256, 128, 129)

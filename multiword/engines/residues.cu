@@ -35,16 +35,16 @@ struct alignas(16) Target {
           modulus(c.moduli[at.image % c.count]) {}
 };
 
-/* The residues of a team's rows, from shared memory to the result, in complete rows of T's. */
+/* The residues of a team's rows, from shared memory to the result, in complete rows of T's: as many at a time as the
+   team has threads for. */
 template <class T>
 __device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
                                       int columns) {
     constexpr int ACROSS = BN / (int)sizeof(T), STEP = TEAM / ACROSS;
-    static_assert(TEAM % ACROSS == 0, "threads side by side");
-    const int row = threadIdx.x % TEAM / ACROSS, column = threadIdx.x % ACROSS * (int)sizeof(T);
+    const int row = threadIdx.x % TEAM / ACROSS, column = threadIdx.x % TEAM % ACROSS * (int)sizeof(T);
     from += row * STAGED_BYTES + column;
     to += row * stride + column;
-    if (column >= columns) return;
+    if (row >= STEP || column >= columns) return;
 #pragma unroll
     for (int i = 0; i < (TEAM_ROWS + STEP - 1) / STEP; i++, to += STEP * stride)
         if (row + i * STEP < min(rows, TEAM_ROWS)) *(T *)to = *(const T *)(from + i * STEP * STAGED_BYTES);

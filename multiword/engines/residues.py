@@ -22,6 +22,7 @@ from multiword.engines.fused import (
     choose_tile,
     count_tiles,
     count_tiles_below_diagonal,
+    narrowed,
 )
 from multiword.engines.machine import compute_capability, multiprocessors
 from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
@@ -65,7 +66,7 @@ _ANYWHERE = Kernel(
 _ON_HOPPER = Kernel(
     "multiply_residues_wgmma",
     _FILE,
-    tuple(tile.constants for tile in (HOPPER, HOPPER_ALONE)),
+    tuple(narrowed(tile, n).constants for tile in (HOPPER, HOPPER_ALONE) for n in (16, 112, 240, 256)),
     (ResidueMatrices, ProductShape),
     architecture="sm_90a",
 )
@@ -192,6 +193,8 @@ def launch(
     images, stack, m, k = a.shape
     n = bt.shape[2]
     tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
+    symmetric = symmetric and n > tile.n  # of one square nothing is left out
+    tile = tile if symmetric else narrowed(tile, n)
     of_one = count_tiles_below_diagonal(tile, n) if symmetric else count_tiles(tile, m, n)
     tiles = of_one * images * stack
     shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, symmetric=int(symmetric))

@@ -74,6 +74,21 @@ def test_residues_are_exact(cupy, engine, tile, stack, moduli, shape):
     assert np.array_equal(found.get(), reference(a, b, p))
 
 
+@pytest.mark.parametrize("width", range(16, 257, 16))
+def test_tiles_of_every_width(cupy, engine, tile, width):
+    """Of one tile across, and of two."""
+    p = MODULI["usual"][:3]
+    for n in (width, width - 3, 256 + width, 2 * width - 12):
+        rng = np.random.default_rng(n)
+        a, x = words(cupy, rng, (3, 2, 150, 208))
+        b, y = words(cupy, rng, (3, 2, n, 208))
+        found = engine.multiply_residues(x, y, p)
+        assert np.array_equal(found.get(), reference(a, b, p))
+        if n % 4 == 0:  # as products are padded
+            engine.multiply_residues(x, y, p, out=found, add=True)
+            assert np.array_equal(found.get(), reference(a, b, p, reference(a, b, p).astype(np.int64)))
+
+
 @pytest.mark.parametrize("n", [1, 33, 257, 600, 1100, 2800])
 @pytest.mark.parametrize("stack", [1, 2])
 def test_of_a_symmetric_product_nothing_below_the_diagonal_is_missing(cupy, engine, tile, stack, n):
