@@ -182,7 +182,7 @@ class Steps:
             product_bytes=lambda: self.bytes,
         )
 
-    def split_once(self, scaled, a, b, request, pending=None):
+    def split_once(self, scaled, a, b, request, bounds=None):
         """Nothing: a product reads its factors where they are."""
 
     def in_limbs(self, specification, request):

@@ -9,6 +9,7 @@ from multiword.engines import residues
 from multiword.engines.fused import (
     HOPPER,
     HOPPER_ALONE,
+    HOPPER_HALF,
     LARGE,
     MIDDLE,
     SMALL,
@@ -53,6 +54,7 @@ def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):
     assert [choose_tile(n, n, 14 * 256, True) for n in (128, 200, 64)] == [HOPPER_ALONE, HOPPER, MIDDLE]
     assert [choose_tile(m, 640, 14, True) for m in (640, 1104)] == [HOPPER_ALONE, HOPPER]
     assert [choose_tile(n, n, 14, True) for n in (300, 272)] == [HOPPER_ALONE, HOPPER_ALONE]
+    assert [choose_tile(m, n, 14, True) for m, n in ((256, 512), (128, 1000))] == [HOPPER_HALF, HOPPER_HALF]
     assert [choose_tile(n, n, 14, False) for n in (4096, 256)] == [LARGE, MIDDLE]
 
 
@@ -61,6 +63,7 @@ def test_tiles_are_as_wide_as_it_takes():
         widths = [narrowed(tile, n).n for n in (1, 16, 100, 200, 256, 257, 300, 513, 1000)]
         assert widths == [16, 16, 112, 208, 256, 144, 160, 176, 256]
         assert all(count_tiles(narrowed(tile, n), 1, n) == -(-n // tile.n) for n in range(1, 2000))
+    assert [narrowed(HOPPER_HALF, n).n for n in (257, 300, 512)] == [96, 112, 128]
     assert narrowed(LARGE, 5) is LARGE
 
 

@@ -34,12 +34,10 @@ struct ProductShape { int m, n, k, stack, tiles, symmetric; };
 struct TileIndex {
     int image, matrix, row, column;
     __device__ TileIndex(const ProductShape &shape, int index, int block = 0) {
-#if SQUARES
-        if (shape.symmetric) {
+        if (SQUARES && shape.symmetric) {
             put_below_diagonal(shape, index, block);
             return;
         }
-#endif
         const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
         const int rows = (shape.m + height_of_all - 1) / height_of_all;
         const int product = index / (rows * columns), tile = index % (rows * columns);
@@ -48,11 +46,10 @@ struct TileIndex {
         row = (group + (tile - group * columns) % height) * height_of_all + block * BM;
         column = (tile - group * columns) / height * BN;
     }
-#if SQUARES
     /* In squares of tiles, one below the other: GROUP rows of squares go together, first those of the columns
        that they all have, then their triangle. */
     __device__ void put_below_diagonal(const ProductShape &shape, int index, int block) {
-        constexpr int HEIGHT = CLUSTER * BM, IN_SQUARE = BN / HEIGHT;
+        constexpr int HEIGHT = CLUSTER * BM, IN_SQUARE = SQUARES ? BN / HEIGHT : 1;
         const int rows = (shape.n + BN - 1) / BN, tiles = IN_SQUARE * (rows * (rows + 1) / 2);
         int square = index % tiles / IN_SQUARE, first = 0, height = min(rows, GROUP);
         while (square >= height * first + height * (height + 1) / 2) {
@@ -68,7 +65,6 @@ struct TileIndex {
         image = index / tiles / shape.stack, matrix = index / tiles % shape.stack;
         row = (first + down) * BN + index % IN_SQUARE * HEIGHT + block * BM, column = along * BN;
     }
-#endif
 };
 
 /* A thread's sums: of 16 rows and 8 columns each. */

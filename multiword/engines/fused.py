@@ -97,8 +97,8 @@ class TensorMap(Struct):
         images, stack, height, length = x.shape
         memory = (ctypes.c_ubyte * 192)()
         aligned = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
-        rows = x.strides[2]
-        matrices = x.strides[1] if stack > 1 else rows * height  # NumPy's are anything where there is one
+        rows = x.strides[2] if height > 1 else padded(length, CHUNK)  # NumPy's is anything where there is one
+        matrices = x.strides[1] if stack > 1 else rows * height
         images_apart = x.strides[0] if images > 1 else matrices * stack
         routine("cuTensorMapEncodeTiled")(
             *(aligned, _UINT8, 4, x.data.ptr),
@@ -118,15 +118,16 @@ MIDDLE = Tile(64, 64, 64, 32, 32, 4, 4)
 SMALL = Tile(32, 32, 64, 16, 16, 3, 8)
 HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True, group=8, cluster=2)
 HOPPER_ALONE = replace(HOPPER, group=16, cluster=1)
+HOPPER_HALF = replace(HOPPER_ALONE, n=128, warp_n=128)
 
 
 def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
     """Return the tile for so many m by n products: the largest that they fill, and that gives most
     multiprocessors, of Hopper half of them, something to do. Hopper's are to be `narrowed`."""
-    for tile in (HOPPER, HOPPER_ALONE) if hopper else (LARGE,):
-        blocks = count_tiles(tile, m, n) * tile.cluster * products
+    for tile in (HOPPER, HOPPER_ALONE, HOPPER_HALF) if hopper else (LARGE,):
+        enough = multiprocessors() * (2 if tile.wgmma else 3) // 4
         filled = _filled(tile, m) and (tile.wgmma or n > tile.n // 2)
-        if filled and blocks >= multiprocessors() * (2 if tile.wgmma else 3) // 4:
+        if filled and count_blocks(tile, m, n) * products >= enough:
             return tile
     return MIDDLE if m > SMALL.m and n > SMALL.n else SMALL
 
@@ -147,6 +148,11 @@ _NARROWEST = 16
 def count_tiles(tile: Tile, m: int, n: int) -> int:
     """Return the tiles of a product; of a cluster of blocks, one."""
     return -(-m // (tile.m * tile.cluster)) * -(-n // tile.n)
+
+
+def count_blocks(tile: Tile, m: int, n: int) -> int:
+    """Return the blocks of a product."""
+    return count_tiles(tile, m, n) * tile.cluster
 
 
 def count_tiles_below_diagonal(tile: Tile, n: int) -> int:

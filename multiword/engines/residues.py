@@ -20,6 +20,7 @@ from multiword.engines.fused import (
     Tile,
     WordMatrices,
     choose_tile,
+    count_blocks,
     count_tiles,
     count_tiles_below_diagonal,
     narrowed,
@@ -102,12 +103,12 @@ def multiply_residues(
 def share_of_k(m: int, k: int, n: int, products: int) -> int:
     """Return how many numbers of k each share has where k is shared out (split-K); 0 where it is not.
 
-    So many products of a few tiles leave most of a GPU's multiprocessors idle.
+    So many products of a few blocks leave most of a GPU's multiprocessors idle.
     """
     if not m * n:
         return 0
-    tiles = count_tiles(choose_tile(m, n, products, compute_capability() == (9, 0)), m, n) * products
-    count = min(2 * multiprocessors() // tiles, k // SHORTEST_SHARE)
+    blocks = count_blocks(choose_tile(m, n, products, compute_capability() == (9, 0)), m, n) * products
+    count = min(2 * multiprocessors() // blocks, k // SHORTEST_SHARE)
     return k // max(count, -(-k // LONGEST)) // CHUNK * CHUNK if count >= FEWEST_SHARES else 0
 
 
@@ -193,10 +194,13 @@ def launch(
     images, stack, m, k = a.shape
     n = bt.shape[2]
     tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
-    symmetric = symmetric and n > tile.n  # of one square nothing is left out
-    tile = tile if symmetric else narrowed(tile, n)
-    of_one = count_tiles_below_diagonal(tile, n) if symmetric else count_tiles(tile, m, n)
-    tiles = of_one * images * stack
+    narrow, products = narrowed(tile, n), images * stack
+    tiles = count_tiles(tile, m, n) * products
+    if symmetric:
+        below = count_tiles_below_diagonal(tile, n) * products
+        symmetric = _time(tile, below) <= _time(narrow, tiles)  # else the whole is quicker, in narrow tiles
+        tiles = below if symmetric else tiles
+    tile = tile if symmetric else narrow
     shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, symmetric=int(symmetric))
     operands: tuple[Struct, Struct]
     if tile.wgmma:
@@ -206,6 +210,11 @@ def launch(
     else:
         operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
     kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)
+
+
+def _time(tile: Tile, tiles: int) -> int:
+    """Return how long so many tiles take, in columns of one: each multiprocessor has one after the other."""
+    return -(-tiles * tile.cluster // (tile.blocks * multiprocessors())) * tile.n
 
 
 def _residue_matrices(

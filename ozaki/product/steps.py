@@ -280,8 +280,10 @@ def split_once(
 
 def _may_truncate(scheme: Scheme, a: Factor, b: Factor, request: Request) -> bool:
     """Return whether the launch that splits a factor may leave the magnitudes that `pairwise` multiplies."""
+    if not a.on_gpu or not isinstance(scheme, Residues):
+        return False
     of_pairs = magnitudes(a, b, request)
-    in_bytes = isinstance(scheme, Residues) and scheme.word.name == of_pairs.word.name == "int8"
+    in_bytes = scheme.word.name == of_pairs.word.name == "int8"
     # Complex rows of magnitudes, a part beside the other, cannot be cut along k.
     return in_bytes and not (request.symmetric or a.prepared or b.prepared) and a.k <= of_pairs.k_block
 

@@ -89,6 +89,18 @@ def test_tiles_of_every_width(cupy, engine, tile, width):
             assert np.array_equal(found.get(), reference(a, b, p, reference(a, b, p).astype(np.int64)))
 
 
+def test_one_row_may_lie_anywhere(cupy, engine, tile):
+    """Views of one row have any stride."""
+    p = MODULI["usual"][:2]
+    a, x = words(cupy, np.random.default_rng(1), (2, 1, 100, 48))
+    b, y = words(cupy, np.random.default_rng(2), (2, 48))
+    row = cupy.broadcast_to(y[:, None, None], (2, 1, 1, 48))
+    for stride in (0, 5):
+        row = cupy.lib.stride_tricks.as_strided(row, strides=(48, stride, stride, 1))
+        found = engine.multiply_residues(x, row, p)
+        assert np.array_equal(found.get(), reference(a, b[:, None, None], p))
+
+
 @pytest.mark.parametrize("n", [1, 33, 257, 600, 1100, 2800])
 @pytest.mark.parametrize("stack", [1, 2])
 def test_of_a_symmetric_product_nothing_below_the_diagonal_is_missing(cupy, engine, tile, stack, n):
