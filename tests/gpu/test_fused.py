@@ -93,12 +93,11 @@ def test_one_row_may_lie_anywhere(cupy, engine, tile):
     """Views of one row have any stride."""
     p = MODULI["usual"][:2]
     a, x = words(cupy, np.random.default_rng(1), (2, 1, 100, 48))
-    b, y = words(cupy, np.random.default_rng(2), (2, 48))
-    row = cupy.broadcast_to(y[:, None, None], (2, 1, 1, 48))
+    b, y = words(cupy, np.random.default_rng(2), (2, 1, 1, 48))
     for stride in (0, 5):
-        row = cupy.lib.stride_tricks.as_strided(row, strides=(48, stride, stride, 1))
+        row = cupy.lib.stride_tricks.as_strided(y, strides=(48, stride, stride, 1))
         found = engine.multiply_residues(x, row, p)
-        assert np.array_equal(found.get(), reference(a, b[:, None, None], p))
+        assert np.array_equal(found.get(), reference(a, b, p))
 
 
 @pytest.mark.parametrize("n", [1, 33, 257, 600, 1100, 2800])
