@@ -77,6 +77,33 @@ def test_a_block_has_the_shared_memory_that_its_kernel_lays_out(tile):
     compile_kernel(f'{kernel.source}static_assert({laid_out} <= {tile.shared}, "shared memory");', options)
 
 
+def test_k_is_shared_out_where_blocks_leave_multiprocessors_idle(monkeypatch):
+    Gpu(multiprocessors=132).install(monkeypatch)
+    # 14 products of 1000 x 16 are 56 clusters of two blocks; of 16 x 16, 14 blocks; one of 2048 x 1536, 96.
+    shared = [residues.share_of_k(*sizes) > 0 for sizes in ((1000, 16384, 16, 14), (16, 16384, 16, 14))]
+    assert shared == [False, True]
+    assert residues.share_of_k(2048, 16384, 1536, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "below", "width"), [(304, 0, 160), (400, 0, 208), (512, 1, 256), (608, 0, 208), (704, 1, 256)]
+)
+def test_a_symmetric_product_is_computed_the_quicker_way(monkeypatch, n, below, width):
+    """Below the diagonal in squares, or whole in narrow tiles: as timed in `benchmarks/notes-fused.md`."""
+    Gpu(multiprocessors=132).install(monkeypatch)
+    launched = []
+
+    def kernel(grid, block, arguments, shared, **constants):
+        launched.append((arguments[-1].symmetric, constants["BN"]))
+
+    monkeypatch.setattr(residues, "_ON_HOPPER", kernel)
+    monkeypatch.setattr(residues.TensorMap, "of", lambda *_: None)
+    monkeypatch.setattr(residues, "_residue_matrices", lambda *_: None)
+    words = np.empty((15, 1, n, 16), np.int8)
+    residues.launch(words, words, (255,), words, False, symmetric=True)
+    assert launched == [(below, width)]
+
+
 @pytest.mark.parametrize("tile", [HOPPER, LARGE, MIDDLE, SMALL])
 def test_tiles_fit_the_devices_that_they_are_for(tile):
     assert tile.shared * tile.blocks <= (227 << 10)
