@@ -12,7 +12,7 @@ from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from ozaki.residues.reconstruct import COMPILED_FORM, _round_compiled, reconstruct
-from ozaki.residues.reconstruct_cuda import Weights
+from ozaki.residues.reconstruct_cuda import COLUMNS, Weights, launch_shape
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
 from ozaki.schemes import ProductSpecification
@@ -221,3 +221,16 @@ def test_the_largest_integers_of_every_system(xp, word, images, k, counts):
         assert found.real[0].tolist() == expected, (len(system.moduli), k)
         if images > 1:
             assert found.imag[0].tolist() == expected[::-1], (len(system.moduli), k)
+
+
+@pytest.mark.parametrize("word", COLUMNS)
+def test_blocks_are_full_and_cover_all_columns(word):
+    """More than half of the 256 threads that kernels are compiled for; no block lies beyond the columns."""
+    for n in [*range(1, 3000), 100_001]:
+        for stride in (n, -(-n // 16) * 16):
+            y = np.empty((1, 1, 0, stride), word)
+            (parts, below), (across, down), constants = launch_shape(y, 10**6, n)
+            columns = across * constants["VECTOR"]
+            assert 128 < across * down <= 256
+            assert (parts - 1) * columns < n <= parts * columns
+            assert below == min(-(-(10**6) // down), 65535)
