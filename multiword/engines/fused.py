@@ -122,8 +122,8 @@ HOPPER_HALF = replace(HOPPER_ALONE, n=128, warp_n=128)
 
 
 def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
-    """Return the tile for so many m by n products: the largest that they fill, and that gives most
-    multiprocessors, of Hopper half of them, something to do. Hopper's are to be `narrowed`."""
+    """Return the tile for so many m by n products: the largest that they fill, and that gives three quarters
+    of the multiprocessors something to do, or half of a Hopper's. Hopper's tiles are to be `narrowed`."""
     for tile in (HOPPER, HOPPER_ALONE, HOPPER_HALF) if hopper else (LARGE,):
         enough = multiprocessors() * (2 if tile.wgmma else 3) // 4
         filled = _filled(tile, m) and (tile.wgmma or n > tile.n // 2)
@@ -162,7 +162,7 @@ def count_tiles_below_diagonal(tile: Tile, n: int) -> int:
 
 
 def _filled(tile: Tile, m: int) -> bool:
-    """Return whether tiles leave less than half of one empty, and those of clusters few more rows than
-    others."""
+    """Return whether tiles leave less than half of one empty, and clusters at most a seventh more rows than
+    blocks alone."""
     rows, alone = (padded(m, tile.m * blocks) for blocks in (tile.cluster, 1))
     return m > tile.m // 2 and 7 * rows <= 8 * alone

@@ -213,7 +213,7 @@ def launch(
 
 
 def _time(tile: Tile, tiles: int) -> int:
-    """Return how long so many tiles take, in columns of one: each multiprocessor has one after the other."""
+    """Return the time of so many tiles: rounds, of as many as run at a time, times the columns of a tile."""
     return -(-tiles * tile.cluster // (tile.blocks * multiprocessors())) * tile.n
 
 
