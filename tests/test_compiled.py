@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -250,6 +251,34 @@ class TestFiles:
             found = set(pool.map(lambda _: run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)), range(4)))
         assert found == {run(PRODUCT)}
         assert {path.suffix for path in tmp_path.glob("*/*")} == {".ozaki"}
+
+    def test_an_edit_recompiles_what_imports_it_alone(self, tmp_path):
+        """In a copy of the packages, whose files say when they were written."""
+        for package in ("multiword", "ozaki"):
+            shutil.copytree(package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+        def written(edited=None):
+            """The modules whose functions a product compiles once more after a comment has changed."""
+            if edited:
+                with (tmp_path / edited).open("a") as file:
+                    file.write("# another comment\n")
+            before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("code/*/*.ozaki")}
+            run(
+                "import numpy as np, ozaki; ozaki.matmul(np.eye(9), np.eye(9))",
+                NUMBA_CACHE_DIR=str(tmp_path / "code"),
+                PYTHONPATH=str(tmp_path),
+                PYTHONSAFEPATH="1",
+            )
+            after = {path: path.stat().st_mtime_ns for path in tmp_path.glob("code/*/*.ozaki")}
+            return {path.name.split("_numba.")[0] for path in after if after[path] != before.get(path)}
+
+        everything = written()
+        assert "ozaki.execution.in_digits" in everything
+        assert len(everything) > 1
+        assert not written("ozaki/cli/command.py")
+        assert not written("ozaki/__init__.py")
+        assert written("ozaki/execution/in_digits_numba.py") == {"ozaki.execution.in_digits"}
+        assert written("multiword/runtime/jit.py") == everything
 
     def test_their_names_are_portable(self):
         """Windows has no file called <locals>."""

@@ -1,8 +1,9 @@
 """Functions that numba compiles for one signature, whose machine code is kept on disk between processes.
 
-A file holds a function: a stamp of everything that it may be made of, a digest of the rest, and what numba
-calls a compile result. One with another stamp or digest is as good as none. Files are replaced, never written
-in place, so that processes may share a folder, and a full or read-only one costs time only.
+A file holds a function: a stamp of everything that it may be made of (its module's source and those that this
+imports, and what compiles it), a digest of the rest, and what numba calls a compile result. One with another
+stamp or digest is as good as none. Files are replaced, never written in place, so that processes may share a
+folder, and a full or read-only one costs time only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import pickle
 import platform
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -31,6 +32,7 @@ from numba.misc.appdirs import AppDirs
 
 from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
+from multiword.runtime.sources import PACKAGES, digest_of
 
 inlined = numba.njit(**INNER)
 """A decorator of functions that compiled ones call: compiled with these, for the types of the call."""
@@ -82,11 +84,12 @@ class _Files:
 
     def __init__(self, function: Callable, variant: str) -> None:
         self._function, self._variant = function, variant
+        self._stamp = _stamp(frozenset(_modules(function)))
 
     def load_overload(self, signature: Any, context: Any) -> CompileResult | None:
         """Return the function's code, or None where no file holds it. numba's registries are not needed."""
         for path in self._paths(context.codegen()):
-            data = _read(path)
+            data = _read(path, self._stamp)
             if data is not None:
                 return CompileResult._rebuild(context, *pickle.loads(data))
         return None
@@ -95,7 +98,7 @@ class _Files:
         """Write the function's code to the first folder that takes it, if one does."""
         if not result.library.has_dynamic_globals:
             data = dumps(result._reduce())
-            any(_write(path, data) for path in self._paths(result.codegen))
+            any(_write(path, self._stamp, data) for path in self._paths(result.codegen))
 
     def flush(self) -> None:
         """Do nothing: numba calls this when it compiles anew, and files are replaced."""
@@ -108,49 +111,52 @@ class _Files:
         return [folder / f"{portable}-{variant}.ozaki" for folder in folders()]
 
 
-_PACKAGES = [Path(__file__).parents[1], Path(__file__).parents[2] / "ozaki"]
-
-
 @cache
 def folders() -> tuple[Path, ...]:
     """Return the folders for files, numba's: NUMBA_CACHE_DIR if set, or the package's, then the user's."""
-    name = f"ozaki-{sha256(str(_PACKAGES[0]).encode()).hexdigest()[:16]}"
+    name = f"ozaki-{sha256(str(PACKAGES[0]).encode()).hexdigest()[:16]}"
     if chosen := getattr(config, "CACHE_DIR", ""):
         return (Path(chosen) / name,)
-    return _PACKAGES[0] / "__pycache__", Path(AppDirs("numba", False).user_cache_dir) / name
+    return PACKAGES[0] / "__pycache__", Path(AppDirs("numba", False).user_cache_dir) / name
+
+
+def _modules(function: Any) -> Iterator[str]:
+    """Yield the module of a function, and those of the compiled functions in its closure."""
+    function = getattr(function, "py_func", function)
+    yield function.__module__
+    for cell in function.__closure__ or ():
+        if hasattr(cell.cell_contents, "py_func"):
+            yield from _modules(cell.cell_contents)
 
 
 @cache
-def _stamp() -> bytes:
-    """Return a hash of all that functions may be made of: both packages' sources, and what compiles them."""
-    sources = sorted(path for package in _PACKAGES for path in package.rglob("*.py"))
+def _stamp(modules: frozenset[str]) -> bytes:
+    """Return a hash of all that functions of these modules may be made of, and of what compiles them."""
     versions = platform.python_version(), np.__version__, numba.__version__, llvmlite.__version__
     settings = sorted(
         x for x in os.environ.items() if x[0].startswith("NUMBA_") and x[0] != "NUMBA_CACHE_DIR"
     )
-    stamp = sha256(repr((versions, settings)).encode())
-    for path in sources:
-        stamp.update(sha256(path.read_bytes()).digest())
-    return stamp.digest()
+    sources = digest_of(modules | {__name__})
+    return sha256(repr((versions, settings, sources)).encode()).digest()
 
 
-def _read(path: Path) -> bytes | None:
-    """Return the contents of a file, if it is there and of what is installed here, and undamaged."""
+def _read(path: Path, expected: bytes) -> bytes | None:
+    """Return the contents of a file, if it is there, with the stamp expected, and undamaged."""
     try:
         data = path.read_bytes()
     except OSError as error:
         _raise_foreign(error)
         return None
     stamp, digest, content = data[:32], data[32:64], data[64:]
-    return content if stamp == _stamp() and digest == sha256(content).digest() else None
+    return content if stamp == expected and digest == sha256(content).digest() else None
 
 
-def _write(path: Path, content: bytes) -> bool:
+def _write(path: Path, stamp: bytes, content: bytes) -> bool:
     """Replace a file, and return whether that was possible."""
     temporary = path.with_suffix(f".{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(_stamp() + sha256(content).digest() + content)
+        temporary.write_bytes(stamp + sha256(content).digest() + content)
         temporary.replace(path)
         return True
     except OSError as error:
