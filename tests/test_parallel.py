@@ -1,12 +1,15 @@
 """Row blocks shared out over threads: each is done once, and none is left running."""
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
 import threading
 import time
 import weakref
+from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -243,3 +246,51 @@ def test_a_handler_that_raises_at_any_instruction_leaves_threads_that_work():
         assert result, f"waits for ever after instruction {at}"
         assert result[0].tolist() == [1] * 8
     assert at > 200
+
+
+@pytest.mark.parametrize("step", range(40))
+def test_memory_has_one_user_wherever_threads_meet(monkeypatch, step):
+    """Another thread's whole call falls between any two steps of one, and an array ends there.
+
+    Steps are whatever asks or changes what is shared: the operations of the loans' deques, and whether an
+    array is still there.
+    """
+    left, alive, size = [step], {}, tuning.LARGE_BYTES
+
+    def meet():
+        left[0] -= 1
+        if left[0] == -1:  # once: calls of the other thread meet nobody
+            del alive["first"]
+            alive["other"] = [parallel.scratch((size,), np.uint8), parallel.scratch((2 * size,), np.uint8)]
+
+    class Loans(deque):
+        def popleft(self):
+            meet()
+            return super().popleft()
+
+        def append(self, loan):
+            meet()
+            super().append(loan)
+
+        def __iter__(self):
+            meet()
+            return super().__iter__()
+
+    class Reference(weakref.ref):
+        def __call__(self):
+            meet()
+            user = super().__call__()
+            meet()
+            return user
+
+    monkeypatch.setattr(parallel, "_loans", {})
+    monkeypatch.setattr(parallel, "deque", Loans)
+    monkeypatch.setattr(parallel, "weakref", SimpleNamespace(ref=Reference))
+    left[0] = 10**6
+    for name, bytes_ in (("first", size), ("second", size), ("third", 2 * size)):
+        alive[name] = parallel.scratch((bytes_,), np.uint8)
+    left[0] = step
+    for name, bytes_ in (("mine", 3 * size), ("next", size), ("last", size), ("wide", 2 * size)):
+        alive[name] = parallel.scratch((bytes_,), np.uint8)
+    arrays = [x for held in alive.values() for x in (held if isinstance(held, list) else [held])]
+    assert not any(np.shares_memory(x, y) for x, y in itertools.combinations(arrays, 2))

@@ -180,21 +180,33 @@ def scratch(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
 
 def _unused(size: int) -> memoryview:
     """Return memory of that size in which no array is any more, or else new memory."""
-    loans = _loans.get(size, deque())
-    for _ in range(len(loans)):
-        with suppress(IndexError):  # another thread has taken the last
-            user, memory = loans.popleft()
-            if user() is None:
-                return memory
-            loans.append((user, memory))
-    for other in [
-        n for n in list(_loans) if n >= LARGE_BYTES
-    ]:  # unused memory must not add to what is needed
-        _loans[other] = deque(loan for loan in list(_loans.get(other, ())) if loan[0]() is not None)
+    for memory in _given_back(_loans.get(size, deque())):
+        return memory
+    for other, loans in list(_loans.items()):
+        if other >= LARGE_BYTES:  # unused memory must not add to what is needed
+            deque(_given_back(loans), maxlen=0)
     return np.empty(size, np.uint8).data
 
 
-_loans: dict[int, deque[tuple[weakref.ref[np.ndarray], memoryview]]] = {}
+def _given_back(loans: deque[Loan]) -> Iterator[memoryview]:
+    """Yield the memory of loans whose arrays are gone, and take these away.
+
+    Each loan is taken out, and put back if its array is still there: no two threads ever have the same one.
+    """
+    for _ in range(len(loans)):
+        try:
+            user, memory = loans.popleft()
+        except IndexError:  # another thread has taken the last
+            return
+        if user() is None:
+            yield memory
+        else:
+            loans.append((user, memory))
+
+
+Loan = tuple["weakref.ref[np.ndarray]", memoryview]
+
+_loans: dict[int, deque[Loan]] = {}
 """Scratch memory by its size in bytes, with the array that was made in it last, if that is still there."""
 
 _shared = Scoped(False)
