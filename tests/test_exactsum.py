@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
+from ozaki.sums.exact import accumulator
 from ozaki.sums.exactsum import ExactSum
 from tests.exact import nearest, same
 from tests.threads import in_threads, interrupted
@@ -442,3 +443,33 @@ def test_operators_signs_and_words():
     for several in (ExactSum(shape=2), ExactSum(shape=1), ExactSum(complex)):
         with pytest.raises(TypeError, match=r"float\(\) takes one real sum.*shape"):
             float(several)
+
+
+class OnDevice(np.ndarray):
+    """An array that an accumulator takes for one on a GPU."""
+
+    def get(self):
+        return np.array(self)
+
+
+PARTS = {
+    "empty": [],
+    "cancelled": [1.0, -1.0],
+    "minus zero": [-0.0],
+    "ordinary": [1.0, 2.0**-60],
+    "infinite": [np.inf],
+    "undefined": [np.inf, -np.inf],
+    "nan": [np.nan],
+}
+"""What is added on one side or the other: nothing, numbers, and what leaves flags but no digits."""
+
+
+@pytest.mark.parametrize("first", PARTS)
+@pytest.mark.parametrize("second", PARTS)
+def test_flags_are_kept_between_devices(monkeypatch, first, second):
+    """An accumulator on the host takes what one on a GPU holds, whatever it held itself."""
+    monkeypatch.setattr(accumulator, "is_cupy", lambda x: isinstance(x, OnDevice))
+    here, there = (ExactSum().add(np.array(PARTS[name], float)) for name in (first, second))
+    for name in ("digits", "flags"):
+        setattr(there._sums, name, getattr(there._sums, name).view(OnDevice))
+    assert same(here.merge(there).round(), ExactSum().add(np.array(PARTS[first] + PARTS[second])).round())

@@ -125,7 +125,7 @@ class Superaccumulator:
 
     def merge(self, other: Superaccumulator, columns: slice | Array = slice(None)) -> None:
         """Add all that another one holds, brought to where this one lies, to these columns, each once."""
-        if not self._pending and is_cupy(other.flags) and not is_cupy(self.flags):
+        if is_cupy(other.flags) and not is_cupy(self.flags) and self._is_empty():
             self._clear(self.flags.size, namespace(other.flags))
         self._make_room(other._pending + 1)
         if len(other.digits):
@@ -210,6 +210,10 @@ class Superaccumulator:
             wider = namespace(self.digits).zeros((end - first, self.flags.size), np.int64)
             wider[self.first - first : self.end - first] = self.digits
             self.first, self.digits = first, wider
+
+    def _is_empty(self) -> bool:
+        """Whether nothing has been added: numbers that cancel, zeros, Inf and NaN leave flags, not digits."""
+        return not len(self.digits) and not self.flags.any()
 
     def _words(self) -> Array:
         """The digits as a vector of unsigned words, to which CuPy can scatter: they add alike."""
