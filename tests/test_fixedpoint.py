@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.rounding.digits import round_digits
 from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, Rounding
-from tests.exact import nearest
+from ozaki.sums.exact.reduction import rounded_sums
+from ozaki.sums.exact.summands import Summands
+from tests.exact import nearest, nearest_root
 
 FP64 = FORMATS["fp64"]
 wide_integer = st.integers(-(2**61) + 1, 2**61 - 1)
@@ -123,3 +125,29 @@ def test_integers_that_are_no_float64(columns):
         assert Rounding(FP64, divisor)(fixed(digits, 32, 0)).tolist() == [3.0] * columns
         counts = np.full(columns, divisor)
         assert Rounding(FP64).finite(fixed(digits, 32, 0), counts).tolist() == [3.0] * columns
+
+
+def halfway_roots(fmt, divisor):
+    """Columns of numbers whose sums over a divisor have roots halfway between two of a format, or nearly.
+
+    The square of a midpoint has twice the bits: a quotient cut to fewer would lie on the wrong side of it.
+    """
+    rng = np.random.default_rng(divisor)
+    midpoints = [
+        (2 * m + 1) << 40 for m in rng.integers(2 ** (fmt.precision - 1), 2**fmt.precision, 40).tolist()
+    ]
+    sums = [m * m * divisor + rest for m in midpoints for rest in (-1, 0, 1)]
+    pieces = [
+        [float(s >> low & (1 << 50) - 1) * 2.0 ** (low - 250) for s in sums] for low in range(0, 250, 50)
+    ]
+    return np.array(pieces), [Fraction(s, divisor) / 2**250 for s in sums]
+
+
+@pytest.mark.parametrize("name", ["fp64", "fp32"])
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 10**6 + 1, 2**32 - 1, 2**40 + 1])
+def test_roots_of_quotients_are_rounded_once(name, divisor):
+    x, exact = halfway_roots(FORMATS[name], divisor)
+    rounding = Rounding(FORMATS[name], divisor, root=True)
+    expected = [nearest_root(square, FORMATS[name]) for square in exact]
+    assert rounded_sums([Summands((x,))], 1, rounding).tolist() == expected
+    assert [float(rounded_sums([Summands((column,))], 1, rounding)) for column in x.T] == expected

@@ -18,7 +18,7 @@ __device__ double round_kept(i64 *digits, i64 *copy, i64 stride, int precision, 
     if (!last) return 0;
     double value;
     if (round_few({digits, stride}, first, last, LOWEST, 1, 0, precision, &value)) return value;
-    for (int i = -3; i < DIGITS + 4; i++) copy[i * stride] = i < 0 || i >= DIGITS ? 0 : digits[i * stride];
+    for (int i = -BELOW; i < DIGITS + ABOVE; i++) copy[i * stride] = i < 0 || i >= DIGITS ? 0 : digits[i * stride];
     return round_digits({copy, stride}, first, last, LOWEST, 1, false, precision, smallest);
 }
 
@@ -37,7 +37,7 @@ extern "C" __global__ void running_sums(const RunningSums r)
 {
     const i64 t = blockIdx.x * (i64)blockDim.x + threadIdx.x, count = r.count;
     if (t >= count) return;
-    i64 *digits = r.totals + 3 * count + t, *copy = r.room + 3 * count + t;
+    i64 *digits = r.totals + BELOW * count + t, *copy = r.room + BELOW * count + t;
     balance(digits, count);
     if (r.carry) return;
     unsigned seen = r.flags[t];

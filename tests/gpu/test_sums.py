@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.formats import FORMATS
 from ozaki.sums import api as oz
 from ozaki.sums import cumulative
 from ozaki.sums.exact import groups, reduction_cuda
+from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.exact.reduction import rounded_sums
+from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
+from tests.exact import nearest_root
 from tests.gpu.same import same_on_the_gpu
 from tests.test_enclosures import tiny_errors
+from tests.test_exactsum import PARTS
+from tests.test_fixedpoint import halfway_roots
 from tests.test_groups import of_lanes_that_overflow_together
 from tests.test_reductions import FLOATS, bits, wide
 
@@ -359,3 +366,32 @@ def test_labels_of_no_group_on_a_gpu(cupy):
                 call(values, labels, 3)
     with pytest.raises(ValueError, match="= 2, got 3 at index 4000"):
         ozaki.group_dot(x[0] * 1e200, x[0] * 1e200, labels, 3)
+
+
+@pytest.mark.parametrize("name", ["fp64", "fp32"])
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 10**6 + 1, 2**32 - 1, 2**40 + 1])
+def test_roots_of_quotients(cupy, name, divisor):
+    """Every column at once, and a few alone; sums of few numbers, and of many."""
+    x, exact = halfway_roots(FORMATS[name], divisor)
+    rounding = Rounding(FORMATS[name], divisor, root=True)
+    expected = [nearest_root(square, FORMATS[name]) for square in exact]
+    for repeated in (1, 2000):
+        padded = cupy.asarray(np.concatenate([x, np.zeros(((repeated - 1) * len(x), x.shape[1]))]))
+        for y in (padded, cupy.asfortranarray(padded)):
+            assert rounded_sums([Summands((y,))], 1, rounding).tolist() == expected
+        for i in range(6):
+            assert float(rounded_sums([Summands((padded[:, i],))], 1, rounding)) == expected[i]
+
+
+@pytest.mark.parametrize("first", PARTS)
+@pytest.mark.parametrize("second", PARTS)
+def test_flags_are_kept_between_devices(cupy, first, second):
+    """In every order of adding and merging, with arrays on both sides; then once more on either."""
+    x, y = (np.array(PARTS[name], float) for name in (first, second))
+    expected = ExactSum().add(np.concatenate([x, y]))
+    for a, b in ((x, cupy.asarray(y)), (cupy.asarray(x), y), (cupy.asarray(x), cupy.asarray(y))):
+        for total in (ExactSum().add(a).add(b), ExactSum().add(a).merge(ExactSum().add(b))):
+            assert total.to_bytes() == expected.to_bytes()
+            for more in (np.array([-0.0]), cupy.array([-0.0])):
+                again = ExactSum().merge(total).add(more)
+                assert again.to_bytes() == (expected + ExactSum().add(np.array([-0.0]))).to_bytes()

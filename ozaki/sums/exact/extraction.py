@@ -24,6 +24,8 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from ozaki.sums.exact.fixed_point import (
+    DIGITS_ABOVE,
+    DIGITS_BELOW,
     FLAG_CONSTANTS,
     MINUS_ZERO,
     ORDINARY,
@@ -209,6 +211,8 @@ def constants(
         "BATCH": batch(dtype, product, square),
         "DIGITS": digits.digits,
         "LOWEST": f"({digits.exponent})",
+        "BELOW": DIGITS_BELOW,
+        "ABOVE": DIGITS_ABOVE,
         "TWO_LEVELS_BITS": LEVEL_BITS,
         **FLAG_CONSTANTS,
         **form,

@@ -3,7 +3,7 @@
 #include "ozaki/sums/exact/flags.cuh"
 
 // Digits, and the last step before rounding: for kernels compiled with DIGITS and LOWEST, a superaccumulator's
-// `DigitRange`, and with the flags of `fixed_point.py`.
+// `DigitRange`, with BELOW and ABOVE, the digits beside these, and with the flags of `fixed_point.py`.
 typedef long long i64;
 #define MASK32 0xffffffffll
 
@@ -84,15 +84,15 @@ __device__ bool make_magnitude(Digits digits, int first, int last) {
     return negative;
 }
 
-/* Rounding.ratio's quotient: three more digits, and whether anything remains in the last bit. */
+/* Rounding.ratio's quotient: BELOW more digits, and whether anything remains in the last bit. */
 __device__ void divide(Digits digits, int first, int top, u64 divisor) {
     u64 remainder = 0;
-    for (int i = top; i >= first - 3; i--) {
+    for (int i = top; i >= first - BELOW; i--) {
         const u64 v = remainder << 32 | (u64)(i < first ? 0 : digits[i]);
         digits[i] = v / divisor;
         remainder = v % divisor;
     }
-    if (remainder) digits[first - 3] = digits[first - 3] | 1;
+    if (remainder) digits[first - BELOW] = digits[first - BELOW] | 1;
 }
 
 /* Rounding.ratio's root: the integer root of 128 bits, bit by bit, doubled, with what is left in
@@ -116,15 +116,15 @@ __device__ void square_root(u64 high, u64 low, u64 sticky, u64 *limb) {
     limb[1] = root >> 63;
 }
 
-/* Round the digits in units of 2^lowest, all zero outside [first, last), divided or their square
-   root, for which `lowest` is even. There is room for three digits below the first and two above
+/* Round the digits in units of 2^lowest, all zero outside [first, last), divided, and the square root
+   of that, for which `lowest` is even. There is room for BELOW digits below the first and two above
    the last. */
 __device__ __noinline__ double round_digits(Digits digits, int first, int last, int lowest,
                                             u64 divisor, bool root, int precision, int smallest)
 {
     const bool negative = make_magnitude(digits, first, last);
     int top = last + 1;
-    if (divisor > 1) { divide(digits, first, top, divisor); first -= 3; }
+    if (divisor > 1) { divide(digits, first, top, divisor); first -= BELOW; }
     while (top > first && digits[top] == 0) top--;
     const int bottom = top - 7;
     u64 sticky = 0;
@@ -183,18 +183,17 @@ struct Enclosure {
         s = r;
     }
 
-    /* Round, in units of 2^unit, divided or the square root, to float64 or float32; false if it is not
+    /* Round, in units of 2^unit, divided, and the square root of that, to float64 or float32; false if it is not
        plain that this rounds correctly. */
     __device__ __forceinline__ bool round(int unit, i64 divisor, int root, int precision, double *result) {
         if (precision != 53 && precision != 24) return false;
         rest = two_sum(&s, rest);
         if (s == 0) { *result = 0; return !lost; }
+        if (divisor > 1) { divide((double)divisor); rest = two_sum(&s, rest); }
         if (root) {
             if (unit & 1) { s *= 2; rest *= 2; size *= 2; unit--; }
             square_root();
             unit >>= 1;
-        } else if (divisor > 1) {
-            divide((double)divisor);
         }
         rest = two_sum(&s, rest);
         const double margin = lost ? size * 0x1p-48 : 0, low = rest - margin, high = rest + margin;

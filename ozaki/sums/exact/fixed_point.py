@@ -34,6 +34,10 @@ DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 Integers = list[tuple[int, int]]
 """Exact values, each an integer and the exponent of its unit."""
 
+DIGITS_BELOW, DIGITS_ABOVE = 5, 4
+"""Digits beyond a range's that the kernels want. A quotient has as many more below, whose root is then taken
+of 128 bits: halfway between two numbers of 53 bits lies the root of one of 108."""
+
 _LARGEST_INTEGER = 2**53
 _HUGE = 2**1000
 
@@ -62,7 +66,7 @@ class DigitRange:
 
 
 class Rounding(NamedTuple):
-    """What becomes of an exact sum: divided, or its square root taken, and rounded once to a format."""
+    """What becomes of an exact sum: divided, then its square root taken, and rounded once to a format."""
 
     target: Format
     divisor: int = 1

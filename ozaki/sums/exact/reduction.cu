@@ -1,11 +1,11 @@
 #include "ozaki/sums/exact/extraction.cuh"
 
 /* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
-   2^32 or its square root).
+   2^32, or the square root of that).
 
    Element (o, i) of x lies at (o >> pair)·x_outer + (o & pair)·x_inner + i·x_step, where `pair` is 1 if
    outputs come in pairs. A block takes `width` outputs side by side, and `parts` blocks share them.
-   Digit l of output o lies at totals[(l + 3)·stride + o]; there is room for three below and four above.
+   Digit l of output o lies at totals[(l + BELOW)·stride + o]; there is room for so many below, and ABOVE above.
    totals and flags (outputs,) are zeros or an earlier sum, tickets zeros. `resume` says that there is
    an earlier sum, `keep` that more is to come. */
 struct Reduction {
@@ -45,13 +45,13 @@ __device__ __forceinline__ double rounded(const Extraction &extraction, i64 divi
 #pragma unroll
     for (int level = 0; level < LEVELS; level++)
         add_shifted<3>(limb, extraction.value(level), (LEVELS - 1 - level) * LEVEL_BITS + odd);
-    i64 room[3 + 6 + 2];
+    i64 room[BELOW + 6 + 2];
 #pragma unroll
     for (int i = 0; i < 3; i++) {
-        room[3 + 2 * i] = limb[i] & MASK32;
-        room[4 + 2 * i] = i < 2 ? (i64)(limb[i] >> 32) : (i64)limb[i] >> 32;
+        room[BELOW + 2 * i] = limb[i] & MASK32;
+        room[BELOW + 2 * i + 1] = i < 2 ? (i64)(limb[i] >> 32) : (i64)limb[i] >> 32;
     }
-    return round_digits({room + 3, 1}, 0, 6, unit - odd, divisor, root, precision, smallest);
+    return round_digits({room + BELOW, 1}, 0, 6, unit - odd, divisor, root, precision, smallest);
 }
 
 /* The digits of an output, rounded; those of it that are not zero from memory that is near, if few. */
@@ -66,10 +66,12 @@ __device__ __noinline__ double rounded(i64 *digits, i64 stride, i64 divisor, int
     if (!last) return 0;
     if (last - first > near)
         return round_digits({digits, stride}, first, last, LOWEST, divisor, root, precision, smallest);
-    i64 room[3 + near + 2];
+    i64 room[BELOW + near + 2];
 #pragma unroll
-    for (int i = 0; i < near; i++) room[3 + i] = first + i < last ? __ldcg(digits + (first + i) * stride) : 0;
-    return round_sum({room + 3, 1}, 0, last - first, LOWEST + 32 * first, divisor, root, precision, smallest);
+    for (int i = 0; i < near; i++)
+        room[BELOW + i] = first + i < last ? __ldcg(digits + (first + i) * stride) : 0;
+    return round_sum({room + BELOW, 1}, 0, last - first, LOWEST + 32 * first, divisor, root, precision,
+                     smallest);
 }
 
 #if TILE
@@ -111,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
         const i64 group = (i64)(r.parts == 1 ? piece : piece / r.parts) * r.width, output = group + column;
         const bool there = output < r.outputs && row < rows;
         const i64 place = alone ? blockIdx.x * (i64)THREADS + threadIdx.x : output;
-        Register to = {r.totals + 3 * r.stride + place, r.stride, !alone, r.n > 0 ? MINUS_ZERO : 0u};
+        Register to = {r.totals + BELOW * r.stride + place, r.stride, !alone, r.n > 0 ? MINUS_ZERO : 0u};
         Extraction extraction;
         const i64 block = (i64)rows * BATCH, skip = (i64)r.parts * block;
 #if TILE
@@ -215,7 +217,7 @@ __device__ __forceinline__ void read_words(Value (&v)[BATCH], const char *p, i64
    flags and tickets. */
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums(const Reduction r)
 {
-    __shared__ i64 room[WIDEST][DIGITS + 7];
+    __shared__ i64 room[WIDEST][BELOW + DIGITS + ABOVE];
     __shared__ unsigned seen[WIDEST], last_block;
     __shared__ int first[WIDEST], last[WIDEST];
     const int width = WIDEST == 1 ? 1 : r.width;
@@ -223,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     const i64 group = (i64)(blockIdx.x / r.parts) * width, output = group + column;
     const int part = blockIdx.x % r.parts;
     for (int c = 0; c < width; c++)
-        for (int i = threadIdx.x; i < DIGITS + 7; i += THREADS) room[c][i] = 0;
+        for (int i = threadIdx.x; i < BELOW + DIGITS + ABOVE; i += THREADS) room[c][i] = 0;
     if (threadIdx.x < width) {
         seen[threadIdx.x] = r.n > 0 ? MINUS_ZERO : 0;
         first[threadIdx.x] = DIGITS;
@@ -231,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     }
     __syncthreads();
 
-    Register to = {room[column] + 3, 1, true, 0};
+    Register to = {room[column] + BELOW, 1, true, 0};
     Extraction extraction;
     const i64 length = output < r.outputs && row < rows ? r.n : 0;
     const int lanes = width & (width - 1) ? 32 : width;
@@ -263,8 +265,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     if (r.parts > 1 || r.keep) {
         for (int i = threadIdx.x; i < here * DIGITS; i += THREADS) {
             const int c = WIDEST == 1 ? 0 : i % here, l = WIDEST == 1 ? i : i / here;
-            u64 *total = (u64 *)r.totals + (3 + l) * r.stride + group + c;
-            const i64 v = room[c][3 + l];
+            u64 *total = (u64 *)r.totals + (BELOW + l) * r.stride + group + c;
+            const i64 v = room[c][BELOW + l];
             const i64 over = l < DIGITS - 1 ? v >> 32 : 0;
             if (v) atomicAdd(total, (u64)(v - (over << 32)));
             if (over) atomicAdd(total + r.stride, (u64)over);
@@ -281,9 +283,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     const bool together = r.parts > 1;
     for (int i = threadIdx.x; i < here * DIGITS; i += THREADS) {
         const int c = WIDEST == 1 ? 0 : i % here, l = WIDEST == 1 ? i : i / here;
-        i64 v = together ? 0 : room[c][3 + l];
-        if (together || r.resume) v += ((volatile i64 *)r.totals)[(3 + l) * r.stride + group + c];
-        room[c][3 + l] = v;
+        i64 v = together ? 0 : room[c][BELOW + l];
+        if (together || r.resume) v += ((volatile i64 *)r.totals)[(BELOW + l) * r.stride + group + c];
+        room[c][BELOW + l] = v;
         if (v) { atomicMin(&first[c], l); atomicMax(&last[c], l + 1); }
     }
     __syncthreads();
@@ -292,8 +294,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
         if (together || r.resume) all |= ((volatile unsigned *)r.flags)[output];
         double value = 0;
         if (last[column])
-            value = round_sum({room[column] + 3, 1}, first[column], last[column], LOWEST, r.divisor, r.root,
-                              r.precision, r.smallest);
+            value = round_sum({room[column] + BELOW, 1}, first[column], last[column], LOWEST, r.divisor,
+                              r.root, r.precision, r.smallest);
         store(r.result, output, with_flags(value, all), r.precision);
     }
 }

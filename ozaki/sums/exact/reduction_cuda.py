@@ -29,7 +29,7 @@ from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import format_of
 from ozaki.sums.exact.accumulator import Superaccumulator, digits_in_use
 from ozaki.sums.exact.extraction import constants
-from ozaki.sums.exact.fixed_point import DigitRange, Rounding
+from ozaki.sums.exact.fixed_point import DIGITS_ABOVE, DIGITS_BELOW, DigitRange, Rounding
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.sums.exact.summands_cuda import Terms, in_place, readable
 
@@ -45,8 +45,6 @@ _COLUMNS_BLOCKS = {False: 3, True: 4}
 _COLUMNS_WAVES = {False: 1, True: 4}  # its blocks end with many additions
 _KINDS = 1 << 10  # of launches that are cached: some 3 KiB each
 _PLAIN = Rounding(FORMATS["fp64"])
-SPARE_DIGITS = 7
-"""Digits beyond a range's that the kernels want: three below, four above."""
 
 
 class Reduction(Struct):
@@ -201,13 +199,13 @@ def _chosen(summands: Sequence[Summands], reduced: int, output: tuple[slice, ...
 
 def _in_use(totals: Array, flags: Array, digits: DigitRange) -> Superaccumulator:
     """The digits that some output uses, without the kernels' spare ones."""
-    held = totals[3 : 3 + digits.digits]
+    held = totals[DIGITS_BELOW : DIGITS_BELOW + digits.digits]
     used = digits_in_use(held)
     return Superaccumulator.of(digits, used.start, held[used], flags.astype(np.uint8))
 
 
 def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> tuple[Array, Array]:
-    """Return the digits (digits.digits + SPARE_DIGITS, outputs), three below the first, and flags."""
+    """Return digits (DIGITS_BELOW + digits.digits + DIGITS_ABOVE, outputs), and flags."""
     return _sum_up(summands, reduced, digits, None)
 
 
@@ -236,9 +234,14 @@ def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, roun
     return result if rounding else state[:2]  # type: ignore[index]
 
 
+def _held(digits: DigitRange) -> int:
+    """Return the digits of an output in memory."""
+    return DIGITS_BELOW + digits.digits + DIGITS_ABOVE
+
+
 def _zero_state(digits: DigitRange, outputs: int) -> tuple[Array, Array, Array]:
     """Digits, flags and tickets for outputs whose terms several launches, or blocks, share."""
-    zeros = import_cupy().zeros((digits.digits + SPARE_DIGITS + 1, outputs), np.int64)
+    zeros = import_cupy().zeros((_held(digits) + 1, outputs), np.int64)
     flags, tickets = zeros[-1].view(np.uint32).reshape(2, outputs)
     return zeros[:-1], flags, tickets
 
@@ -279,7 +282,7 @@ class Launch:
         """
         totals, flags, tickets = state or (None, None, None)
         if self.room and state is None:
-            totals = import_cupy().empty((digits.digits + SPARE_DIGITS, self.room), np.int64)
+            totals = import_cupy().empty((_held(digits), self.room), np.int64)
         instance, parameters = _prepared(self, digits, rounding, state is not None, resume, keep)
         of_call = parameters.with_arrays(
             x=arrays[0], y=arrays[-1], totals=totals, flags=flags, tickets=tickets, result=result
