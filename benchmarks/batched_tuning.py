@@ -16,7 +16,7 @@ from benchmarks.timing import compact
 from multiword.batched.gpu.kernels import compiled
 from multiword.batched.gpu.plans import Tuning, regime
 from multiword.batched.gpu.storage import lay_out
-from tests.batched_cases import sample_case
+from tests.multiword.batched.cases import sample_case
 
 TUNED_BYTES = 400 << 20
 """Larger batches are tuned by a part of them that fills this much memory."""

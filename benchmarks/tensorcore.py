@@ -241,7 +241,7 @@ def scalar_gemm(a: np.ndarray, b: np.ndarray, word: str, generation: Generation)
 
 def rational_gemm(rows: list, columns: list, word: str, generation: Generation) -> list[list[float]]:
     """The tests' model, one result at a time in `fractions.Fraction`."""
-    from tests.reference_tensorcore import dot
+    from tests.multiword.engines.scalar_tensorcore import dot
 
     return [[dot(row, column, 0.0, word, "fp32", generation) for column in columns] for row in rows]
 

@@ -14,7 +14,7 @@ from tests.fuzz.rational import (
     integers,
     rounded,
 )
-from tests.reference_tensorcore import dot as reference_dot
+from tests.multiword.engines.scalar_tensorcore import dot as reference_dot
 
 FLOAT16, FLOAT32, FLOAT64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 WORDS = {"fp16": (FLOAT16, 11), "bf16": (BFLOAT16, 8), "tf32": (FLOAT32, 11)}

@@ -6,7 +6,7 @@ import pytest
 from multiword.batched import HalfComplex, batched_matmul
 from multiword.batched.gpu.plans import Tuning
 from multiword.batched.problem import check_problem
-from tests.test_batched import (
+from tests.multiword.batched.test_batched import (
     BF16,
     FP16,
     ODD_SHAPES,

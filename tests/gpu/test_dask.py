@@ -5,8 +5,8 @@ import pytest
 
 import ozaki
 from tests.fuzz.draw import difference
-from tests.test_equilibration import graded
-from tests.test_reductions import wide
+from tests.scaling.test_equilibration import graded
+from tests.sums.test_reductions import wide
 
 da = pytest.importorskip("dask.array")
 

@@ -17,7 +17,7 @@ from ozaki.scaling.scales import widened
 from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.cases import FACES, in_dtype
 from tests.exact import same
-from tests.test_small_products import blocks, transforms
+from tests.execution.test_small_products import blocks, transforms
 
 pytestmark = pytest.mark.gpu
 

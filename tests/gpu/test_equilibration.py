@@ -14,7 +14,7 @@ from tests.cases import FACES
 from tests.exact import same
 from tests.gpu.test_captured import held_graphs
 from tests.gpu.test_steps import DTYPES, layouts, matrix
-from tests.test_equilibration import KINDS, graded
+from tests.scaling.test_equilibration import KINDS, graded
 
 pytestmark = pytest.mark.gpu
 

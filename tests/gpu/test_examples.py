@@ -8,9 +8,9 @@ import pytest
 import ozaki
 from ozaki.cli import info
 from tests.cases import matrices
-from tests.test_cli import run as run_command
-from tests.test_docs import NAMES, PAGES, examples, run_examples
-from tests.test_examples import EXAMPLES, check, tutorials
+from tests.cli.test_cli import run as run_command
+from tests.docs.test_docs import NAMES, PAGES, examples, run_examples
+from tests.docs.test_examples import EXAMPLES, check, tutorials
 
 pytestmark = pytest.mark.gpu
 

@@ -12,9 +12,9 @@ from multiword import SCHEMES, Scheme, error_bound, join, matmul, matmul_plan, r
 from multiword.fp32.measure import measure_operands
 from multiword.fp32.split import split_operands
 from tests.distributions import PAIRS, disjoint, errors, normal, unit
-from tests.test_fp32_properties import check
-from tests.test_multiword_matmul import WORD_SCHEMES, rng, where_rows_and_columns_never_meet
-from tests.test_words import WORDS, wide_matrix
+from tests.multiword.fp32.test_products import WORD_SCHEMES, rng, where_rows_and_columns_never_meet
+from tests.multiword.fp32.test_properties import check
+from tests.multiword.test_words import WORDS, wide_matrix
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu

@@ -10,7 +10,7 @@ from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
 from tests.gpu.same import same_on_the_gpu
 from tests.gpu.test_captured import held_graphs
-from tests.test_normwise import normwise, operands
+from tests.product.test_normwise import normwise, operands
 
 pytestmark = pytest.mark.gpu
 

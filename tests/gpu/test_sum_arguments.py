@@ -9,7 +9,7 @@ import ozaki
 from multiword.formats import FORMATS
 from tests.exact import nearest
 from tests.gpu.same import same_on_the_gpu
-from tests.test_reduction_arguments import BFLOAT16, CALLS, QUIET, bits, nan_results, patterns
+from tests.sums.test_reduction_arguments import BFLOAT16, CALLS, QUIET, bits, nan_results, patterns
 
 pytestmark = pytest.mark.gpu
 

@@ -18,11 +18,11 @@ from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
 from tests.exact import nearest_root
 from tests.gpu.same import same_on_the_gpu
-from tests.test_enclosures import tiny_errors
-from tests.test_exactsum import PARTS
-from tests.test_fixedpoint import halfway_roots
-from tests.test_groups import of_lanes_that_overflow_together
-from tests.test_reductions import FLOATS, bits, wide
+from tests.sums.test_enclosures import tiny_errors
+from tests.sums.test_exactsum import PARTS
+from tests.sums.test_fixedpoint import halfway_roots
+from tests.sums.test_groups import of_lanes_that_overflow_together
+from tests.sums.test_reductions import FLOATS, bits, wide
 
 pytestmark = pytest.mark.gpu
 

@@ -7,7 +7,7 @@ from multiword import TensorCore, get_engine, get_generation
 from multiword.engines.generations import CHIPS
 from multiword.engines.machine import compute_capability
 from multiword.probe import infer_blocking, probe
-from tests.test_tensorcore import DTYPES, random_words, same
+from tests.multiword.engines.test_tensorcore import DTYPES, random_words, same
 
 pytestmark = pytest.mark.gpu
 

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("jax")
 
-from tests.test_docs import NAMES, PAGES, examples, run_examples
+from tests.docs.test_docs import NAMES, PAGES, examples, run_examples
 
 
 @pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "{.python .jax}")], ids=NAMES.get)

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.test_docs import DOCS, examples
-from tests.test_examples import ROOT, check, form
+from tests.docs.test_docs import DOCS, examples
+from tests.docs.test_examples import ROOT, check, form
 
 
 @pytest.mark.slow

@@ -1,0 +1,145 @@
+"""The array arguments of the public functions of `ozaki.dask`, `ozaki.torch` and `ozaki.jax`, as data.
+
+Nothing here imports Dask, PyTorch or JAX before a call: the table, and the page made of it, are the same
+without them.
+"""
+
+import ast
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.inputs.kinds import KINDS, Kind, cast, first, of_dask, of_jax, of_torch, strided
+from tests.inputs.tables import EYE, MATRIX, Function
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
+"""The package that each of these modules needs."""
+
+
+def public_names(module: str) -> list[str]:
+    """The `__all__` of a module, read without importing it."""
+    path = ROOT / module.replace(".", "/")
+    source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+    (names,) = (
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    )
+    return list(ast.literal_eval(names))
+
+
+def missing_package(name: str) -> str | None:
+    """The package that a function needs and that is not installed."""
+    package = PACKAGES.get(name.rpartition(".")[0])
+    return package if package and not find_spec(package) else None
+
+
+def function_of(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported at its call."""
+    return lambda *arguments, **options: getattr(import_module(module), name)(*arguments, **options)
+
+
+def _reductions(module: str, names: str, **options: Any) -> list[Function]:
+    return [Function(f"{module}.{name}", "x", function_of(module, name), **options) for name in names.split()]
+
+
+def _dots(module: str, name: str, axis: int | None = None, **options: Any) -> list[Function]:
+    """Of a vector, or the last axis, with itself."""
+    dot = function_of(module, name)
+    return [
+        Function(f"{module}.{name}", "x", lambda x: dot(x, x) if axis is None else dot(x, x, axis), **options)
+    ]
+
+
+def _products(module: str, eye: Callable[[Any], Any], **options: Any) -> list[Function]:
+    matmul = function_of(module, "matmul")
+    return [
+        Function(f"{module}.matmul", "a", lambda x: matmul(x, eye(x)), **options),
+        Function(f"{module}.matmul", "b", lambda x: matmul(eye(x), x), **options),
+    ]
+
+
+def _eye_of_dtype(x: Any) -> np.ndarray:
+    """Of x's dtype, where that is one of JAX's products, which mix no dtypes."""
+    name = getattr(getattr(x, "dtype", None), "name", "")
+    return EYE.astype(name if name in ("float32", "complex64", "complex128") else np.float64)
+
+
+def _tensor_eye(x: Any) -> Any:
+    import torch
+
+    known = isinstance(x, torch.Tensor) and x.dtype in (torch.float32, torch.complex64, torch.complex128)
+    return torch.eye(3, dtype=x.dtype if known else torch.float64)
+
+
+def _of_tensor(change: Callable[[Any], Any], convert: Callable = np.array) -> Callable[[np.ndarray], Any]:
+    """A tensor of the converted array, changed."""
+    return lambda x: change(of_torch(convert(x)))
+
+
+def _complex(x: np.ndarray) -> np.ndarray:
+    return x * (1 + 2j)
+
+
+TENSORS = (
+    Kind("tensor", of_torch),
+    Kind("transposed tensor", _of_tensor(lambda t: t.mT.contiguous().mT)),
+    Kind("strided tensor", lambda x: of_torch(strided(x))),
+    Kind(
+        "expanded tensor",
+        _of_tensor(lambda t: t[:1].expand(t.shape)),
+        lambda x: np.broadcast_to(x[:1], x.shape).copy(),
+    ),
+    Kind("tensor that requires a gradient", _of_tensor(lambda t: t.requires_grad_())),
+    Kind("complex tensor", _of_tensor(lambda t: t, _complex), _complex),
+    Kind("conjugate view", _of_tensor(lambda t: t.conj(), lambda x: _complex(x).conj()), _complex),
+    Kind("negative view", _of_tensor(lambda t: t.conj().imag, lambda x: x * 1j), np.negative),
+    Kind("tensor of float32", _of_tensor(lambda t: t.float()), cast(np.float32)),
+    Kind("empty tensor", _of_tensor(lambda t: t[:0]), lambda x: x[:0].copy()),
+    Kind("0-d tensor", _of_tensor(lambda t: t.flatten()[0]), lambda x: np.array(first(x))),
+    *(
+        Kind(
+            f"tensor of {name}",
+            _of_tensor(lambda t, name=name: getattr(t, name)()),
+            refused="tensor of",
+        )
+        for name in ("half", "bfloat16", "int", "bool")
+    ),
+    Kind("sparse tensor", _of_tensor(lambda t: t.to_sparse()), refused="sparse"),
+    Kind("NumPy array", np.array, refused="ndarray"),
+    Kind("list of floats", lambda x: x.tolist(), refused="list"),
+    Kind("Python float", lambda x: 2.5, refused="float"),
+    Kind("None", lambda x: None, refused="None"),
+    Kind("Dask array", of_dask, refused="Array"),
+    Kind("JAX array", of_jax, refused="Array"),
+)
+"""What `ozaki.torch` is given: its functions take tensors and nothing else."""
+
+_DASK: dict[str, Any] = {"kinds": KINDS}
+_TORCH: dict[str, Any] = {"kinds": TENSORS, "plain": of_torch, "holds": "floating"}
+_JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
+_REDUCED = "sum mean norm var std nansum nanmean nanvar nanstd"
+
+EXTRAS: dict[str, tuple[Function, ...]] = {
+    "Dask arrays": (
+        *_reductions("ozaki.dask", f"{_REDUCED} average cumsum", **_DASK),
+        *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
+        *_dots("ozaki.dask", "vdot", **_DASK),
+        *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
+    ),
+    "PyTorch": (
+        *_reductions("ozaki.torch", "sum mean average", **_TORCH),
+        *_dots("ozaki.torch", "vdot", **_TORCH),
+        *_dots("ozaki.torch", "dot", takes="axes", **_TORCH),
+        *_products("ozaki.torch", _tensor_eye, takes="axes", **_TORCH),
+    ),
+    "JAX": (
+        *_reductions("ozaki.jax", "sum mean average", **_JAX),
+        *_products("ozaki.jax", _eye_of_dtype, takes="axes", **_JAX),
+    ),
+}

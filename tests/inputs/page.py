@@ -1,0 +1,119 @@
+"""`python -m tests.inputs.page`: writes `docs/inputs.md`, the table of `inputs` as a page."""
+
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, expected, skipped
+from tests.inputs.kinds import LAYOUTS, REFUSED, Kind
+from tests.inputs.tables import Function
+
+PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+CELLS = {SAME: "✓", TYPE: "`TypeError`", VALUE: "`ValueError`"}
+
+INTRODUCTION = """\
+# What functions accept
+
+One policy holds for every public function: what can be read as numbers without loss or doubt counts as the
+plain NumPy array of these numbers; everything else is refused. The tables have a row for each kind of input
+and a column for each argument; kinds, and arguments, with the same outcomes share one. The tests go through
+every cell (`python -m tests.inputs.page` makes this page of the table that they use).
+
+The outcomes:
+
+- **✓** The result is that of the plain array, bit for bit.
+- **`TypeError`** The argument is refused; the message names it and says what came, or what to do.
+- **`ValueError`** The numbers would do, but not the shape; the message names the argument.
+- **–** The combination does not occur.
+
+Kinds that go together:
+
+{short}
+CuPy arrays are accepted wherever NumPy arrays are. Results are of the kind of the arrays: CuPy arrays, Dask
+arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy's and Dask's.
+"""
+
+NOTES = {
+    "PyTorch": """\
+These functions take tensors of float32, float64 and their complex dtypes, and nothing else. Those of `ozaki`
+take tensors, too, but have no gradients.
+""",
+    "JAX": """\
+With `jax_enable_x64`: without it JAX rounds float64 numbers to float32.
+""",
+    "Batches of half precision": """\
+The factors and the addend of a batch are of one dtype, float16 or bfloat16; here the others are float16.
+""",
+}
+
+SHORT = {
+    "any layout": LAYOUTS,
+    "what is no array of numbers": tuple(kind for kind in REFUSED if kind.name != "None"),
+}
+"""Kinds that the tables name together."""
+
+INTEGERS = """\
+## Integers beyond 2⁵³
+
+No int64 or uint64 number is rounded silently: functions that cannot compute with the integers themselves
+raise a `TypeError`.
+"""
+
+
+def page() -> str:
+    """The page: a table for each group of functions, and one for wide integers."""
+    short = [f"- **{name}**: {', '.join(kind.name for kind in kinds)}.\n" for name, kinds in SHORT.items()]
+    parts = [INTRODUCTION.format(short="".join(short))]
+    for title, functions in GROUPS.items():
+        package = functions[0].name.rpartition(".")[0]
+        parts += [
+            f"## {title}: `{package}`\n",
+            *([NOTES[title]] if title in NOTES else []),
+            _table(functions),
+        ]
+    rows = _alike(WIDE_INTEGERS, lambda name: WIDE_INTEGERS[name][0])
+    lines = [f"| {', '.join(f'`{name}`' for name in names)} | {CELLS[result]} |" for result, names in rows]
+    return "\n".join([*parts, INTEGERS, "| functions | outcome |", "| --- | --- |", *lines, ""])
+
+
+def _table(functions: tuple[Function, ...]) -> str:
+    kinds = functions[0].kinds
+    columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in kinds))
+    heads = [_heading(alike) for _, alike in columns]
+    rows = _alike(kinds, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
+    lines = [f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
+    lines += [f"| {_named(alike)} | {' | '.join(cells)} |" for cells, alike in rows]
+    return "\n".join([*lines, ""])
+
+
+def _heading(functions: list[Function]) -> str:
+    """Names without their package, each with its arguments."""
+    arguments = _alike(functions, lambda f: f.name.rpartition(".")[2])
+    return ", ".join(f"`{name}({', '.join(f.argument for f in alike)})`" for name, alike in arguments)
+
+
+def _named(kinds: list[Kind]) -> str:
+    """The names of kinds with one outcome."""
+    together = {name: alike for name, alike in SHORT.items() if set(alike) <= set(kinds)}
+    known = {kind for alike in together.values() for kind in alike}
+    return ", ".join([*together, *(kind.name for kind in kinds if kind not in known)])
+
+
+def _alike(things: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:
+    """Things with the same key together, in the order of the first of each."""
+    found: dict[K, list[T]] = {}
+    for thing in things:
+        found.setdefault(key(thing), []).append(thing)
+    return list(found.items())
+
+
+def _cell(function: Function, kind: Kind) -> str:
+    return "–" if skipped(function, kind) else CELLS[expected(function, kind).result]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,156 @@
+"""Every CUDA kernel compiles, through NVRTC, without a GPU."""
+
+import ctypes
+import importlib
+import pkgutil
+import re
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from functools import cache
+from glob import glob
+
+import pytest
+
+import multiword
+import ozaki
+from multiword.runtime.kernels import KERNELS, OPTIONS, definitions, expanded
+from tests.multiword.batched import cases as batched_cases
+
+ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
+
+
+WITHOUT_KERNELS = ("__main__", "_numba", ".torch", ".jax", ".dask", "ozaki.cupy")
+"""Modules of optional packages, and those that run when they are imported."""
+
+
+def declare_all(package):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not module.name.endswith(WITHOUT_KERNELS):
+            found = importlib.import_module(module.name)
+            if module.ispkg:
+                declare_all(found)
+
+
+declare_all(multiword)
+declare_all(ozaki)
+
+
+INSTANCES = {name: kernel.instances for name, kernel in KERNELS.items()} | batched_cases.INSTANCES
+
+
+@cache
+def nvrtc():
+    nvidia = pytest.importorskip("nvidia", reason="NVRTC comes with the extra 'test'")
+    paths = [p for root in nvidia.__path__ for p in sorted(glob(f"{root}/**/libnvrtc.so*", recursive=True))]
+    if not paths:
+        pytest.skip("NVRTC comes with the extra 'test'")
+    library = ctypes.CDLL(paths[-1])
+    library.nvrtcCreateProgram.argtypes = [POINTER(c_void_p), c_char_p, c_char_p, c_int, c_void_p, c_void_p]
+    library.nvrtcCompileProgram.argtypes = [c_void_p, c_int, POINTER(c_char_p)]
+    library.nvrtcGetProgramLogSize.argtypes = [c_void_p, POINTER(c_size_t)]
+    library.nvrtcGetProgramLog.argtypes = [c_void_p, c_char_p]
+    library.nvrtcGetCUBINSize.argtypes = [c_void_p, POINTER(c_size_t)]
+    library.nvrtcGetPTXSize.argtypes = [c_void_p, POINTER(c_size_t)]
+    library.nvrtcGetPTX.argtypes = [c_void_p, c_char_p]
+    library.nvrtcDestroyProgram.argtypes = [POINTER(c_void_p)]
+    return library
+
+
+def compile_kernel(source: str, options: tuple[str, ...]) -> str:
+    """Compile to machine code, and return the PTX that comes before it."""
+    library, program, size = nvrtc(), c_void_p(), c_size_t()
+    assert library.nvrtcCreateProgram(byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
+    array = (c_char_p * len(options))(*(option.encode() for option in options))
+    status = library.nvrtcCompileProgram(program, len(options), array)
+    library.nvrtcGetProgramLogSize(program, byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    assert status == 0, log.value.decode()
+    assert b"serialized" not in log.value, log.value.decode()  # wgmma, each waiting for the one before
+    assert library.nvrtcGetCUBINSize(program, byref(size)) == 0
+    assert size.value > 0
+    library.nvrtcGetPTXSize(program, byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetPTX(program, text)
+    library.nvrtcDestroyProgram(byref(program))
+    return text.value.decode()
+
+
+def compile_instance(name: str, architecture: str, constants: dict[str, int | str]) -> str:
+    """Compile as CuPy does, which adds an option of its own."""
+    options = (f"--gpu-architecture={architecture}", *OPTIONS, *definitions(constants), "-ftz=true")
+    return compile_kernel(KERNELS[name].source, options)
+
+
+FLUSHING = re.compile(r"[\w.]+\.ftz[\w.]*")
+KEEPING = {"exact_sums", "exact_columns", "running_sums"}
+"""The kernels in which no instruction may flush float32's subnormals, though CuPy asks for it."""
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_every_instance_compiles(name):
+    for constants in INSTANCES[name]:
+        ptx = compile_instance(name, KERNELS[name].architecture or ARCHITECTURE, constants)
+        assert name not in KEEPING or set(FLUSHING.findall(ptx)) == set()
+
+
+def test_a_kernel_that_flushes_is_noticed():
+    source = "__global__ void half(float *x) { *x *= 0.5f; }"
+    assert FLUSHING.findall(compile_kernel(source, (f"--gpu-architecture={ARCHITECTURE}", "-ftz=true")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", OTHERS)
+@pytest.mark.parametrize("name", sorted(name for name, kernel in KERNELS.items() if not kernel.architecture))
+def test_compiles_for_other_architectures(name, architecture):
+    """The first instance and the last: the source has no branches that depend on the architecture."""
+    assert "__CUDA_ARCH__" not in KERNELS[name].source
+    instances = INSTANCES[name]
+    for constants in instances if len(instances) < 3 else (instances[0], instances[-1]):
+        assert compile_instance(name, architecture, constants)
+
+
+def test_a_broken_kernel_is_noticed():
+    with pytest.raises(AssertionError, match="error"):
+        compile_kernel("__global__ void broken() { undeclared(); }", ("--gpu-architecture=sm_90",))
+
+
+SIZES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4, "long long": 8, "double": 8}
+SIZES |= {"i64": 8, "u64": 8}
+STRUCTS = sorted({(kernel.file, struct) for kernel in KERNELS.values() for struct in kernel.structs}, key=str)
+
+MEMBER = r"\*?\w+(?:\[\d+\])?"
+
+
+def members(source: str, name: str) -> list[tuple[str, int]]:
+    """Name and size of every member of a C struct, methods left out; structs in it have no padding."""
+    body = re.search(rf"struct {name} \{{(.*?)\n?\}};", source, re.S)[1]
+    body = re.sub(r"/\*.*?\*/|//[^\n]*|[^;{}]*\)[^;{}]*\{[^}]*\}", "", body, flags=re.S)
+    found = []
+    for declaration in filter(None, map(str.strip, body.split(";"))):
+        kind, declared = re.fullmatch(
+            rf"(?:const )?([\w ]+?) ({MEMBER}(?:, ?{MEMBER})*)", re.sub(r"\s*\*\s*", " *", declaration)
+        ).groups()
+        for member, count in re.findall(r"(\*?\w+)(?:\[(\d+)\])?", declared):
+            one = 8 if member.startswith("*") else SIZES.get(kind)
+            size = one or sum(size for _, size in members(source, kind))
+            found.append((member.lstrip("*"), size * int(count or 1)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "struct"), STRUCTS, ids=lambda x: getattr(x, "__name__", getattr(x, "stem", ""))
+)
+def test_structs_are_those_of_the_source(file, struct):
+    expected = [(name, ctypes.sizeof(kind)) for name, kind in struct._fields_]
+    assert members(expanded(file), struct.__name__) == expected
+
+
+def test_a_struct_that_differs_is_noticed():
+    source = """struct Pair {
+    const int *x, *y; /* two */
+    int count;
+    int f() const { return 1; }
+};
+struct Two { unsigned int* z; Pair pairs[2]; long long w; };"""
+    assert members(source, "Pair") == [("x", 8), ("y", 8), ("count", 4)]
+    assert members(source, "Two") == [("z", 8), ("pairs", 40), ("w", 8)]
