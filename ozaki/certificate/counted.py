@@ -9,8 +9,8 @@ import numpy as np
 
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
-from ozaki.certificate.counting import OCTAVES, counting_tolerance
-from ozaki.certificate.decision import WIDENED_BY_COUNTING
+from ozaki.certificate.counting import counting_tolerance
+from ozaki.definition.decision import OCTAVES, WIDENED_BY_COUNTING
 from ozaki.scaling.scales import norm_limit
 
 COMPILED_FORM = "ozaki.certificate.counting_numba"

@@ -25,23 +25,11 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
 from ozaki.certificate.magnitudes import COMPILED_FORM
-from ozaki.rounding.truncation import LARGEST
+from ozaki.definition.decision import LARGEST, OCTAVES
+from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
 from ozaki.scaling.scales import norm_limit
-from ozaki.scaling.statistics import (
-    BITS,
-    FINE,
-    LEVELS,
-    NONFINITE,
-    STATISTICS_CONSTANTS,
-    STEP,
-    Rows,
-    RowStatistics,
-    rows_of,
-)
+from ozaki.scaling.statistics import NONFINITE, STATISTICS_CONSTANTS, Rows, RowStatistics, rows_of
 from ozaki.tuning import COUNTS_AT_ONCE, MANY_CHUNKS
-
-OCTAVES = 44
-"""Octaves below the norm limit over which scaled magnitudes are counted."""
 
 _OFFSETS = np.minimum(np.arange(OCTAVES), OCTAVES - 2)
 """|x| is at least Σ_d 2**(top - 1 - offset_d)·[|x| >= 2**(top - d)]: each octave adds half of its own

@@ -11,8 +11,9 @@ from numba import float64, int32, int64, void
 
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
-from ozaki.certificate.counting import OCTAVES
-from ozaki.scaling.statistics import BITS, FINE, LEVELS, NONFINITE_ROW, STEP, ZERO
+from ozaki.definition.decision import OCTAVES
+from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
+from ozaki.scaling.statistics import NONFINITE_ROW, ZERO
 
 LEVEL_OF = np.array(
     [q if q < FINE else min(FINE - 1 + (q - (FINE - 1)) // STEP, len(LEVELS) - 1) for q in range(2 * OCTAVES)]

@@ -28,14 +28,9 @@ import numpy as np
 from multiword.formats import Format
 from ozaki.certificate.counting import CERTIFIED, Bounds, counting_tolerance
 from ozaki.certificate.pairwise import PairwiseBound
-from ozaki.scaling.scales import NormLimit, norm_limit
-
-WIDENED_BY_COUNTING, WIDENED_IN_ALL = 7, 54
-"""Bits by which the counting bound may widen all integers, for more cost more than a pairwise bound, and bits
-by which that may."""
-
-EVERYTHING = 1 << 20
-"""Bits of integers that lose nothing: where no bound proves less to be enough."""
+from ozaki.definition.decision import EVERYTHING, WIDENED_BY_COUNTING
+from ozaki.definition.scales import NormLimit
+from ozaki.scaling.scales import norm_limit
 
 
 def log2_product(log2_squares: Any, length: int) -> Any:

@@ -28,7 +28,8 @@ import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, on_host
-from ozaki.scaling.statistics import BITS, NONFINITE, RowStatistics
+from ozaki.definition.statistics import BITS
+from ozaki.scaling.statistics import NONFINITE, RowStatistics
 
 MARGIN = 2.0**-40
 """More than the relative error of a correctly rounded sum of rounded products, and of a few steps more."""

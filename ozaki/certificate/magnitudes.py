@@ -25,7 +25,8 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
-from ozaki.rounding.truncation import FURTHEST, LARGEST, TRUNCATION_CONSTANTS, empty_magnitudes
+from ozaki.definition.decision import LARGEST
+from ozaki.rounding.truncation import FURTHEST, TRUNCATION_CONSTANTS, empty_magnitudes
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 

@@ -7,11 +7,12 @@ from numba import float32, float64, int8, int32, int64, types, void
 
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
-from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.counting_numba import LEVEL_OF
 from ozaki.certificate.magnitudes import LARGEST
 from ozaki.certificate.pairwise import SLACK
-from ozaki.scaling.statistics import BITS, NONFINITE, NONFINITE_ROW
+from ozaki.definition.decision import OCTAVES
+from ozaki.definition.statistics import BITS
+from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW
 
 BITS_OF_LARGEST = LARGEST.bit_length() - 1
 

@@ -28,8 +28,8 @@ from ozaki.certificate.counting import (
     counting_tolerance,
     enough,
 )
-from ozaki.certificate.decision import WIDENED_BY_COUNTING
 from ozaki.certificate.pairwise import tolerance
+from ozaki.definition.decision import WIDENED_BY_COUNTING
 from ozaki.rounding.truncation import TRUNCATION_CONSTANTS
 from ozaki.scaling.equilibration import most_graded
 from ozaki.scaling.exact import LAST_PLACE_CONSTANTS

@@ -19,8 +19,9 @@ import numpy as np
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import side_by_side
 from ozaki.certificate.counting import CERTIFIED, NOT_FINITE, OPEN, Bounds, PendingBounds, PendingNumbers
-from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
+from ozaki.certificate.decision import Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
+from ozaki.definition.decision import WIDENED_IN_ALL
 from ozaki.execution.variants import Call, Captured, NoGraph, Room, Unfit
 from ozaki.product import steps
 from ozaki.product.factor import Factor

@@ -11,7 +11,8 @@ from multiword.runtime.arrays import Array
 from multiword.runtime.memory import empty_result
 from ozaki.certificate.counted import counted_scales
 from ozaki.certificate.counting import Bounds, PendingBounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide
+from ozaki.certificate.decision import Ask, Certificate, answered, decide
+from ozaki.definition.decision import WIDENED_IN_ALL
 from ozaki.product import steps
 from ozaki.product.cost import warn_of_cost
 from ozaki.product.factor import Factor

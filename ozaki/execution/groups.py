@@ -13,9 +13,10 @@ import numpy as np
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, namespace
 from ozaki.certificate.counting import DECIDED, OPEN, Bounds, PendingBounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
+from ozaki.certificate.decision import Ask, decide_stack, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
+from ozaki.definition.decision import WIDENED_IN_ALL
 from ozaki.execution.eager import Factors, product
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product import steps

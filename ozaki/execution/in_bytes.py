@@ -19,8 +19,9 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, over_rows, thread_count
 from multiword.tuning import INT8_CPU_AT_ONCE_ALONE, MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
-from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.pairwise import proves_nothing
+from ozaki.definition.decision import OCTAVES
+from ozaki.definition.statistics import LEVELS
 from ozaki.execution.eager import bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
@@ -28,7 +29,7 @@ from ozaki.product.steps import norm_widths
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import COMPILED_FORM as STATISTICS
-from ozaki.scaling.statistics import LEVELS, RowStatistics
+from ozaki.scaling.statistics import RowStatistics
 from ozaki.schemes import ProductSpecification
 from ozaki.tuning import LARGEST_IN_DIGITS, LARGEST_IN_ONE_CALL, OVERHEAD_ELEMENTS
 

@@ -13,7 +13,7 @@ from multiword.engines.int8_cpu.at_once import OPERANDS, PANELS
 from multiword.runtime.addresses import count_now, pause, take
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting_numba import certified_scales
-from ozaki.scaling.statistics import LEVELS
+from ozaki.definition.statistics import LEVELS
 from ozaki.scaling.statistics_numba import LINES, statistics_of_rows
 
 STATISTICS, SCALES, SPLIT, MULTIPLY, FINISHED = range(5)

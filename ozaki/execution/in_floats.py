@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from multiword.runtime.parallel import scratch
-from ozaki.certificate.decision import EVERYTHING, WIDENED_IN_ALL
+from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.eager import LevelData, bits_of_level_factors
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request

@@ -15,10 +15,11 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
-from ozaki.certificate.counting import OCTAVES, Bounds, compute_bounds, octave_sums
+from ozaki.certificate.counting import Bounds, compute_bounds, octave_sums
 from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import tolerance
+from ozaki.definition.decision import OCTAVES
 from ozaki.execution.eager import LevelData
 from ozaki.execution.in_floats import as_doubles, bits_in_floats, scaled_columns, written_to
 from ozaki.product import steps

@@ -10,14 +10,13 @@ import numpy as np
 from numba import boolean, float64, int16, int32, int64, types, void
 
 from multiword.runtime.jit import jit
-from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.counting_numba import missing_bits, weighted_overlap
 from ozaki.certificate.pairwise import SLACK
 from ozaki.certificate.pairwise_numba import BITS_OF_LARGEST
+from ozaki.definition.decision import LARGEST, OCTAVES
+from ozaki.definition.statistics import BITS, LEVELS
 from ozaki.execution.in_floats import FURTHEST, SMALLEST
 from ozaki.execution.in_floats_numba import ONE, add_product, power, rounded
-from ozaki.rounding.truncation import LARGEST
-from ozaki.scaling.statistics import BITS, LEVELS
 
 ROWS = 64
 """Rows that are looked at together."""

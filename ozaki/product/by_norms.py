@@ -30,10 +30,11 @@ from ozaki.certificate.counting import (
     empty_rows,
     enough,
 )
+from ozaki.definition.scales import NormLimit
 from ozaki.residues.split import split_constants
 from ozaki.residues.system import ResidueSystem, residue_system
 from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, empty_magnitudes
-from ozaki.scaling.scales import NormLimit, empty_scales
+from ozaki.scaling.scales import empty_scales
 from ozaki.scaling.statistics import NormScales, Rows, RowStatistics, empty_statistics, rows_of
 from ozaki.tuning import MOST_BY_NORMS
 

@@ -10,12 +10,13 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.cached import cached_property
 from multiword.runtime.memory import padded
+from ozaki.definition.scales import NormLimit
 from ozaki.product.by_norms import SplitFactor
 from ozaki.product.order import StreamOrder
 from ozaki.rounding.truncation import empty_magnitudes
 from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NormLimit, norm_scales, statistics_and_scales, widened, width_scales
+from ozaki.scaling.scales import norm_scales, statistics_and_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
 
 

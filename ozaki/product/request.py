@@ -8,7 +8,7 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.formats import FORMATS, Format
-from ozaki.scaling.scales import NORM_LIMITS
+from ozaki.definition.scales import NORM_LIMITS
 
 TARGETS = {np.dtype(t): FORMATS[name] for name, types in (("fp64", "dD"), ("fp32", "fF")) for t in types}
 """The format that results of each dtype are rounded to."""

@@ -24,10 +24,12 @@ from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
 from ozaki.certificate import small
 from ozaki.certificate.counting import Bounds, PendingBounds, PendingNumbers, compute_bounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
+from ozaki.certificate.decision import log2_product
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.certificate.small import are_small, scales_and_bounds
+from ozaki.definition.decision import WIDENED_IN_ALL
+from ozaki.definition.scales import NormLimit
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.by_norms import split_by_norms
 from ozaki.product.cost import is_costly
@@ -39,7 +41,7 @@ from ozaki.residues.scheme import Residues
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
 from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
 from ozaki.scaling.equilibration import is_level as are_level
-from ozaki.scaling.scales import NormLimit, norm_limit
+from ozaki.scaling.scales import norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
 from ozaki.tuning import MIRRORED_NUMBERS

@@ -14,9 +14,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.parallel import empty_beside
-
-LARGEST = 127
-"""The largest magnitude."""
+from ozaki.definition.decision import LARGEST
 
 FURTHEST = 2046
 """Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""

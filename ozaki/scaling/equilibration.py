@@ -40,7 +40,7 @@ from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.parallel import over_rows
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
-from ozaki.scaling.scales import NormLimit
+from ozaki.definition.scales import NormLimit
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.tuning import SAMPLED_ROWS, SHORT_RUN_NUMBERS
 

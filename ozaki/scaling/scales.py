@@ -1,4 +1,4 @@
-"""The definition: which integers stand for the rows of A and the columns of B.
+"""The scales: which integers stand for the rows of A and the columns of B (`ozaki.definition.scales`).
 
     A'_ih = RN(a_ih·2**s_i),   B'_hj = RN(b_hj·2**t_j),   C_ij = RN((A'B')_ij·2**(-s_i - t_j))
 
@@ -18,7 +18,6 @@ precision, as the error relative to |A||B| requires.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,10 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.tiles import extent
+from ozaki.definition.scales import NormLimit, limit_of
+from ozaki.definition.statistics import BITS
 from ozaki.rounding.digits import bit_length
 from ozaki.scaling.statistics import (
-    BITS,
     NONFINITE,
     NONFINITE_ROW,
     STATISTICS_CONSTANTS,
@@ -45,54 +45,12 @@ from ozaki.scaling.statistics import (
 )
 
 
-@dataclass(frozen=True)
-class NormLimit:
-    """The squared 2-norm of a scaled row is at most significand/32·2**bits.
-
-    The certificate may widen all integers by one of the `widenings`, in bits: these use up
-    all bits of int8 moduli, and a short list of them means few kernels to compile.
-    """
-
-    significand: int
-    bits: int
-    widenings: tuple[int, ...]
-
-    @property
-    def log2(self) -> float:
-        """log2 of the limit, and so of the product of two norms."""
-        return self.bits + math.log2(self.significand / 32)
-
-
-# By target format: the limit for rows of up to so many numbers, shortest first. Twice a limit is
-# below the product of the first 17, 16, 15 and 14 int8 moduli (10, 9, 8 and 7 for "fp32"), 5 fp64
-# moduli hold it for all but the shortest rows and k_blocks of 1024, and it is not a power of two, because
-# rows of unit variance have a squared norm of about k, which often is one: rows on both sides of
-# the limit would lose a bit for nothing. Short rows get more, because their errors do not average
-# out, and their magnitudes tell less; without it their certificate would take a product.
-NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
-    "fp64": {
-        4: NormLimit(60, 131, (3, 7, 11, 14, 18, 22, 25, 29, 33, 36, 40, 43, 47, 50, 53)),
-        16: NormLimit(40, 124, (3, 7, 11, 15, 18, 22, 26, 29, 33, 36, 40, 43, 47, 50, 54)),
-        256: NormLimit(44, 116, (3, 7, 11, 15, 18, 22, 26, 29, 33, 37, 40, 44, 47, 51, 54)),
-        math.inf: NormLimit(35, 109, (3, 7, 11, 15, 18, 22, 26, 29, 33, 37, 40, 44, 47, 51, 54)),
-    },
-    "fp32": {
-        4: NormLimit(37, 78, (3, 7, 11, 15, 19, 23, 26, 30, 34, 38, 41, 45, 49, 52)),
-        16: NormLimit(42, 70, (3, 7, 11, 15, 19, 23, 26, 30, 34, 38, 41, 45, 49, 53)),
-        256: NormLimit(47, 62, (3, 7, 11, 15, 19, 23, 27, 30, 34, 38, 42, 45, 49, 53)),
-        math.inf: NormLimit(48, 54, (3, 7, 11, 15, 19, 23, 27, 31, 34, 38, 42, 46, 49, 53)),
-    },
-}
-
-
 def norm_limit(target: Format, length: int) -> NormLimit:
     """Return the limit for rows of `length` numbers (twice k for complex ones)."""
-    return _norm_limit(target.name, length)
+    return _limit_of(target.name, length)
 
 
-@lru_cache(256)
-def _norm_limit(target: str, length: int) -> NormLimit:
-    return next(limit for longest, limit in NORM_LIMITS[target].items() if length <= longest)
+_limit_of = lru_cache(256)(limit_of)
 
 
 def normwise_error(limit: NormLimit, length: int) -> float:

@@ -32,15 +32,8 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from multiword.tuning import ALONE_ELEMENTS
+from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
 from ozaki.tuning import SHORT_NUMBERS
-
-BITS = 16
-"""Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
-
-FINE, COARSE, STEP = 10, 8, 3
-LEVELS = (*range(FINE), *range(FINE - 1 + STEP, FINE + STEP * COARSE, STEP))
-"""Octaves below a row's largest magnitude down to which its numbers are counted: each of the first,
-where most numbers are, then every third, for numbers that spread far."""
 
 ZERO, NONFINITE = -(1 << 14), 1 << 14
 """Exponents that mark a row without a nonzero number, and one with an Inf or NaN."""

@@ -13,7 +13,8 @@ from numba import float64, int32, int64, uint64, void
 from multiword.runtime.addresses import DOUBLES, doubles_at, read_double, read_single, singles_at
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
-from ozaki.scaling.statistics import BITS, LEVELS, NONFINITE, ZERO
+from ozaki.definition.statistics import BITS, LEVELS
+from ozaki.scaling.statistics import NONFINITE, ZERO
 
 MAGNITUDE, INFINITE = (1 << 63) - 1, 0x7FF
 """The bits of a float64 but its sign, and the exponent field of Inf and NaN."""

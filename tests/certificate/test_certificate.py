@@ -13,9 +13,9 @@ from multiword.engines.words import INT8_K_BLOCK
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from ozaki.certificate import decision
-from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import LARGEST, Magnitudes
+from ozaki.definition.decision import OCTAVES, WIDENED_IN_ALL
 from ozaki.execution.eager import Data
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
@@ -234,7 +234,7 @@ def test_pairs_with_hardly_a_term_in_common_take_integers_that_lose_nothing():
     few = [x * (rng.random(x.shape) < 0.02) for x in rng.standard_normal((2, 300, 300))]
     apart = np.array([[1.0, 2.0**-90], [3.0, 5.0]]), np.array([[0.0, 7.0], [1.0, 1.0]])
     for a, b in (few, apart):
-        assert certified(a, b).bits > decision.WIDENED_IN_ALL
+        assert certified(a, b).bits > WIDENED_IN_ALL
         assert ozaki.plan(a, b).bound == 0
         assert (ozaki.accurate_dgemm(a, b) == ozaki.accurate_dgemm(a, b, accuracy="exact")).all()
 

@@ -9,7 +9,6 @@ from multiword.formats import FORMATS
 from ozaki.certificate.counting import Bounds, counting_tolerance
 from ozaki.certificate.decision import (
     UNDECIDED,
-    WIDENED_BY_COUNTING,
     Ask,
     answered,
     certify_by_counting,
@@ -18,6 +17,7 @@ from ozaki.certificate.decision import (
     decide_stack,
     replayed,
 )
+from ozaki.definition.decision import WIDENED_BY_COUNTING
 from ozaki.scaling.scales import norm_limit
 
 LENGTH, TARGET = 1000, FORMATS["fp64"]

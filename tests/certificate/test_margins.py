@@ -16,16 +16,11 @@ from multiword.formats import FORMATS
 from multiword.runtime.kernels import expanded
 from ozaki.arguments import request_of
 from ozaki.certificate import counting, counting_numba
-from ozaki.certificate.counting import (
-    CERTIFIED,
-    NOT_FINITE,
-    OCTAVES,
-    OPEN,
-    Bounds,
-    compute_bounds,
-    counting_tolerance,
-)
+from ozaki.certificate.counting import CERTIFIED, NOT_FINITE, OPEN, Bounds, compute_bounds, counting_tolerance
 from ozaki.certificate.decision import decide_stack, log2_product, replayed
+from ozaki.definition.decision import OCTAVES
+from ozaki.definition.scales import NORM_LIMITS
+from ozaki.definition.statistics import BITS
 from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
@@ -35,8 +30,8 @@ from ozaki.product.limbs.cut import limbs_of
 from ozaki.product.limbs.thin import limbs_of_thin
 from ozaki.product.request import Request
 from ozaki.product.steps import norm_widths
-from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
-from ozaki.scaling.statistics import BITS, row_statistics
+from ozaki.scaling.scales import norm_limit, norm_scales, normwise_error
+from ozaki.scaling.statistics import row_statistics
 from ozaki.schemes import ProductSpecification
 from tests.certificate.test_decision import LENGTH, TARGET, bounds, row
 

@@ -18,10 +18,11 @@ from multiword.runtime.kernels import KERNELS, Instance, Kernel, Struct
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts
 from ozaki.certificate.counting import CERTIFIED, DECIDED
+from ozaki.definition.scales import NORM_LIMITS, NormLimit
 from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
 from ozaki.product.steps import ScaledProduct
-from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_scales
+from ozaki.scaling.scales import norm_scales
 from ozaki.scaling.statistics import NormScales, Rows, row_statistics
 from tests.certificate.test_decision import TARGET, bounds
 

@@ -14,7 +14,7 @@ from multiword.runtime import graphs, kernels
 from multiword.runtime.graphs import CaptureError
 from multiword.runtime.libcuda import CudaError
 from multiword.runtime.memory import results_from
-from ozaki.certificate.decision import WIDENED_IN_ALL
+from ozaki.definition.decision import WIDENED_IN_ALL
 from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request

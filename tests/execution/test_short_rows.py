@@ -10,8 +10,8 @@ from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from ozaki.arguments import request_of
 from ozaki.certificate.counted import counted_scales, counting_limits
-from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.decision import Ask
+from ozaki.definition.decision import OCTAVES
 from ozaki.execution import at_once, short_rows
 from ozaki.execution.short_rows import FORM, product_of_short_rows
 from ozaki.product import steps

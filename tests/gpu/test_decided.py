@@ -7,9 +7,10 @@ import ozaki
 from multiword.runtime.arrays import real_parts
 from ozaki.arguments import request_of
 from ozaki.certificate.counting import CERTIFIED, DECIDED, NOT_FINITE, OPEN
-from ozaki.certificate.decision import EVERYTHING, decide_stack
+from ozaki.certificate.decision import decide_stack
 from ozaki.certificate.pairwise import proves_nothing
 from ozaki.certificate.small import scales_and_bounds
+from ozaki.definition.decision import EVERYTHING
 from ozaki.execution import groups, stacks
 from ozaki.product.factor import stacked_factors
 from ozaki.product.steps import SPARE_BITS, row_limit

@@ -10,8 +10,8 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki import accurate_dgemm, matmul
+from ozaki.definition.statistics import BITS
 from ozaki.scaling.scales import norm_limit, normwise_error
-from ozaki.scaling.statistics import BITS
 from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
 from tests.fuzz.rational import exact_product, integers, real_products

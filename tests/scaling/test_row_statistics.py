@@ -14,12 +14,12 @@ from multiword.runtime.arrays import real_parts
 from multiword.runtime.parallel import contiguous_rows
 from multiword.runtime.tiles import LARGEST, strided_parts
 from ozaki.certificate.counting import compute_bounds
+from ozaki.definition.scales import NORM_LIMITS
+from ozaki.definition.statistics import BITS, LEVELS
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales
+from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import (
-    BITS,
-    LEVELS,
     NONFINITE,
     NONFINITE_ROW,
     ZERO,

@@ -22,7 +22,7 @@ from multiword.formats import FORMATS
 from multiword.runtime import parallel
 from multiword.runtime.compiled import compiled
 from ozaki.arguments import request_of
-from ozaki.certificate.counting import OCTAVES
+from ozaki.definition.decision import OCTAVES
 from ozaki.execution import in_bytes
 from ozaki.execution.at_once import products_at_once
 from ozaki.execution.in_bytes import Kind

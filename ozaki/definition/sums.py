@@ -1,0 +1,85 @@
+"""Exact sums: what a sum, a mean, a variance or a norm is before and after its one rounding.
+
+A finite float64 is a fraction, so a sum of them, or of their products, is one, and no order can show. What is
+not a finite number decides alone, as IEEE 754 adds it: NaN if there is one, or if infinities of both signs
+meet, else the infinity; −0 where every term is −0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import copysign, inf, isfinite, isinf, isnan, nan
+
+from multiword.formats import Format
+from ozaki.definition.rounding import FP64, nearest, nearest_root
+
+
+def special(terms: Iterable[float]) -> float | None:
+    """Return what Inf, NaN or −0 make of a sum of these terms; None where the exact sum of numbers counts.
+
+    >>> special([1.0, inf]), special([inf, -inf]), special([-0.0, -0.0]), special([0.0, 2.0])
+    (inf, nan, -0.0, None)
+    """
+    terms = list(terms)
+    infinities = {x for x in terms if isinf(x)}
+    if any(map(isnan, terms)) or len(infinities) == 2:
+        return nan
+    if infinities:
+        return infinities.pop()
+    minus = terms and all(x == 0 and copysign(1, x) < 0 for x in terms)
+    return -0.0 if minus else None
+
+
+def rounded_sum(terms: Iterable[float], target: Format = FP64, divisor: int = 1) -> float:
+    """Return RN(Σx / divisor): the exact sum, or mean, rounded once.
+
+    >>> rounded_sum([1e100, 1.0, -1e100]), rounded_sum([0.1] * 10, divisor=10)
+    (1.0, 0.1)
+    """
+    terms = list(terms)
+    value = special(terms)
+    return nearest(sum(map(Fraction, terms), Fraction(0)) / divisor, target) if value is None else value
+
+
+def rounded_dot(x: Iterable[float], y: Iterable[float], target: Format = FP64) -> float:
+    """Return RN(Σ x·y), of exact products: IEEE's of the terms where these are not finite, or all −0.
+
+    >>> rounded_dot([1e200, 1.0], [1e200, 1.0]), rounded_dot([1e16, 1.0, -1e16], [1.0, 1.0, 1.0])
+    (inf, 1.0)
+    """
+    pairs = list(zip(x, y, strict=True))
+    finite = all(isfinite(a) and isfinite(b) for a, b in pairs)
+    value = special(copysign(min(abs(a * b), 1.0), a * b) if finite else a * b for a, b in pairs)
+    if value is None or (finite and any(a and b for a, b in pairs)):
+        return nearest(sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0)), target)
+    return value
+
+
+def rounded_norm(x: Iterable[float], target: Format = FP64, divisor: int = 1) -> float:
+    """Return RN(√(Σx² / divisor)): the 2-norm, or the root mean square.
+
+    >>> rounded_norm([3 * 2.0**900, 4 * 2.0**900]) / 2.0**900, rounded_norm([3.0, 4.0], divisor=25)
+    (5.0, 1.0)
+    """
+    magnitudes = [abs(v) for v in x]
+    value = special(magnitudes)
+    if value is not None:
+        return abs(value)
+    return nearest_root(sum((Fraction(v) ** 2 for v in magnitudes), Fraction(0)) / divisor, target)
+
+
+def rounded_variance(x: Iterable[float], ddof: Fraction = Fraction(0), target: Format = FP64) -> float:
+    """Return RN((Σx² − (Σx)²/n) / (n − ddof)) of finite numbers, NaN where n = 0 or any is not finite.
+
+    >>> rounded_variance([1e16, 1e16 + 2])
+    1.0
+    """
+    values = list(x)
+    if not values or not all(map(isfinite, values)):
+        return nan
+    n, exact = len(values), [Fraction(v) for v in values]
+    deviations = sum((v * v for v in exact), Fraction(0)) - sum(exact, Fraction(0)) ** 2 / n
+    if n <= ddof:
+        return inf if deviations else nan
+    return nearest(deviations / (n - ddof), target)
