@@ -12,6 +12,7 @@ import ozaki
 from ozaki.public import PUBLIC
 from tests.exact import nearest
 from tests.fuzz.draw import difference
+from tests.reductions import ONE_ARRAY
 
 da = pytest.importorskip("dask.array")
 
@@ -22,7 +23,6 @@ import ozaki.dask  # noqa: E402
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 
 DTYPES = [np.dtype(t) for t in ("f2", ml_dtypes.bfloat16, "f4", "f8", "c8", "c16", ">f8", "i4", "u8", "?")]
-ONE_ARRAY = ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
 SHAPE = 14, 4, 3
 CHUNKS = [(9, 1, 1), (5, 3, 2), ((13, 1), (1, 3), (3,)), ((0, 14), (2, 0, 2), (2, 1, 0))]
 
