@@ -5,8 +5,14 @@ it is, in as many lines as it takes`, where NumPy's form would take the first li
 """
 
 import re
+import sys
+from pathlib import Path
 
 import griffe
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from ozaki.sums.table import REDUCTIONS
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
 ENTRY = re.compile(r"(?P<names>[\w, ]+) : (?P<text>.*)")
@@ -20,15 +26,16 @@ class Markdown(griffe.Extension):
         if obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
 
-    def on_attribute_instance(self, *, attr, **_):
-        """Document what is made of another function: it has no source to be read."""
-        if attr.value is not None and str(attr.value).startswith("_on_dask("):
-            attr.value = None
+    def on_module_members(self, *, mod, **_):
+        """Document the reductions of Dask arrays: they are made of those of `ozaki`, and have no source."""
+        if mod.path != "ozaki.dask":
+            return
+        for name in REDUCTIONS:
             text = (
-                f"As [`ozaki.{attr.name}`][], lazily, with one more parameter. `split_every`: how many "
+                f"As [`ozaki.{name}`][], lazily, with one more parameter. `split_every`: how many "
                 "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
-            attr.docstring = griffe.Docstring(text, parent=attr)
+            mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
 
 
 def markdown(docstring: str) -> str:

@@ -1,7 +1,12 @@
-"""Hooks of MkDocs: the parts of the performance page, code without prompts, pictures at full size."""
+"""Hooks of MkDocs: parts of the performance page, public names, code without prompts, pictures in full."""
 
 import re
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from ozaki.public import PUBLIC
 
 
 def on_config(config):
@@ -13,12 +18,30 @@ def on_config(config):
 
 
 def on_page_markdown(markdown, **_):
-    """Call examples `pycon`: their prompts and output are then set apart, and are not copied.
+    """Put in the records; call examples `pycon`: prompts and output are then set apart, and are not copied.
 
     >>> on_page_markdown("```python\\n>>> 1\\n1\\n```")
     '```pycon\\n>>> 1\\n1\\n```'
     """
+    markdown = with_records(markdown)
     return re.sub(r"^```(?:python|\{\.python \.gpu\})\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+
+
+def with_records(markdown):
+    """Return a page of the reference with the public names that it asks for, but those that it has itself.
+
+    >>> with_records("<!-- records of ozaki: Comparing results -->")
+    '::: ozaki.fingerprint'
+    """
+
+    def blocks(asked):
+        module, heading = asked.groups()
+        names = (r.name for r in PUBLIC.values() if (r.heading == heading if heading else r.dask))
+        return "\n\n".join(
+            f"::: {module}.{name}" for name in names if f"::: {module}.{name}\n" not in markdown
+        )
+
+    return re.sub(r"^<!-- records of ([\w.]+)(?:: (.*))? -->$", blocks, markdown, flags=re.MULTILINE)
 
 
 def on_page_content(html, **_):

@@ -29,8 +29,10 @@ from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand
 from ozaki.product.order import exclusive_use
 from ozaki.product.request import TARGETS
+from ozaki.public import public
 
 
+@public("Matrix products", torch="matmul", jax="matmul")
 @capturable
 def accurate_dgemm(
     a: Any,
@@ -118,6 +120,7 @@ def accurate_dgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@public("Matrix products", torch="matmul", jax="matmul")
 @capturable
 def accurate_sgemm(
     a: Any,
@@ -150,6 +153,7 @@ def accurate_sgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@public("Matrix products", torch="matmul", jax="matmul")
 @capturable
 def accurate_zgemm(
     a: Any,
@@ -187,6 +191,7 @@ def accurate_zgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@public("Matrix products", torch="matmul", jax="matmul")
 @capturable
 def accurate_cgemm(
     a: Any,
@@ -218,6 +223,7 @@ def accurate_cgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@public("Matrix products", dask=True, torch="matmul", jax="matmul")
 @capturable
 def matmul(
     a: Any,
@@ -291,6 +297,7 @@ def matmul(
     return in_numpy_shape(stack_product(*stacks_of(*both_exactly(x, y, dtype)), request), x, y, out)
 
 
+@public("Plans and prepared operands")
 def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:
     """Return an operand that is split into words once and multiplied many times.
 
@@ -330,6 +337,7 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
         return Operand(Factor(array, SIDES.index(side), prepared=True))
 
 
+@public("Plans and prepared operands")
 @on_device_of_arrays
 def plan(
     a: Any,

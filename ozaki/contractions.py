@@ -24,6 +24,7 @@ from multiword.runtime.arrays import (
 from multiword.runtime.options import exactly, integer
 from ozaki.api import matmul
 from ozaki.arguments import check_accuracy, result_dtype
+from ozaki.public import public
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
 
@@ -31,6 +32,7 @@ Labels = Sequence[Any]
 Accuracy = str | int | None
 
 
+@public("Contractions")
 @on_device_of_arrays
 def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize: Any = "auto") -> Array:
     """Return the sum of products that subscripts name: `numpy.einsum`, each pair of tensors one product.
@@ -94,6 +96,7 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
     return tensors[0][()]
 
 
+@public("Contractions")
 @on_device_of_arrays
 def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Array:
     """Return the product of tensors, summed over axes of both: `numpy.tensordot` as one product of matrices.
@@ -129,6 +132,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Ar
     return _contracted(a, left, b, right, out, accuracy)
 
 
+@public("Contractions")
 @on_device_of_arrays
 def inner(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
     """Return the sums of products over the last axes of both arrays: `numpy.inner`.
@@ -144,6 +148,7 @@ def inner(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
     return tensordot(a, b, axes, accuracy=accuracy)[()]
 
 
+@public("Contractions")
 @on_device_of_arrays
 def outer(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
     """Return the products of all elements of two arrays, which are flattened: `numpy.outer`.
@@ -158,6 +163,7 @@ def outer(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
     return tensordot(as_array(a, "a").ravel(), as_array(b, "b").ravel(), 0, accuracy=accuracy)
 
 
+@public("Contractions")
 @on_device_of_arrays
 def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Array:
     """Return Σ conj(x)·y along an axis of arrays that broadcast: `numpy.vecdot`.
@@ -187,6 +193,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
     return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0][()]
 
 
+@public("Contractions")
 @on_device_of_arrays
 def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
     """Return the products of matrices and vectors, stacks of which broadcast: `numpy.matvec`.

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import as_array, on_host, put_one_nan
+from ozaki.public import public
 
 
+@public("Comparing results")
 def fingerprint(x: Any) -> str:
     """Return 16 hexadecimal digits that depend on every bit of an array, its shape and dtype.
 

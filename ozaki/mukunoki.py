@@ -21,6 +21,7 @@ from multiword.runtime.options import exactly
 from ozaki.api import accurate_dgemm
 from ozaki.arguments import factors_of
 from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.public import public
 from ozaki.rounding.digits import round_digits
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -59,6 +60,7 @@ def slice_bits(k: int) -> int:
     return bits
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     """Split rows into fp16 slices without error (Algorithm 1).
@@ -95,6 +97,7 @@ def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     return _split(x, _checked_count("count", count))
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def mukunoki_dgemm(
     a: Any,
@@ -158,6 +161,7 @@ def mukunoki_dgemm(
     return out
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def slice_count(a: Any, b: Any) -> int:
     """Return how many slices give the accuracy expected of a DGEMM (Algorithm 3).

@@ -25,6 +25,7 @@ from ozaki.nonfinite import one_nan
 from ozaki.product.cost import without_cost_warnings
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS
+from ozaki.public import public
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
@@ -33,6 +34,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
+@public("Matrix products")
 @on_device_of_arrays
 def gram(
     x: Any,
@@ -94,6 +96,7 @@ def _by_columns(x: np.ndarray) -> np.ndarray:
     return columns.T
 
 
+@public("Covariances and distances")
 @on_device_of_arrays
 def cov(
     x: Any, *, rowvar: bool = True, ddof: int = 1, accuracy: str | int = "fp64", workspace: int | None = None
@@ -170,6 +173,7 @@ def _covariances(x: Array, ddof: Fraction, accuracy: str | int, workspace: int |
     return (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, 0))
 
 
+@public("Covariances and distances")
 @on_device_of_arrays
 def corrcoef(
     x: Any, *, rowvar: bool = True, accuracy: str | int = "fp64", workspace: int | None = None
@@ -215,6 +219,7 @@ def _put_diagonal(x: Array, values: Array) -> None:
     x[indices, indices] = values
 
 
+@public("Covariances and distances")
 @on_device_of_arrays
 def cdist_squared(x: Any, y: Any, *, workspace: int | None = None) -> Array:
     """Return the squared Euclidean distances of all rows of x from all rows of y, correctly rounded.

@@ -17,6 +17,7 @@ from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
 from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
+from ozaki.public import public
 
 
 def _method(function: Any) -> Callable[..., Any]:
@@ -24,6 +25,7 @@ def _method(function: Any) -> Callable[..., Any]:
     return wraps(function)(lambda self, *args, **options: function(self, *args, **options))
 
 
+@public("Arrays that carry their arithmetic")
 class array(np.ndarray):
     """An array whose products and sums are this library's, in any program made of NumPy's functions.
 

@@ -13,8 +13,10 @@ import numpy as np
 from opt_einsum.parser import convert_interleaved_input, parse_einsum_input
 
 from ozaki import api, contractions, linalg, symmetric
+from ozaki.public import PUBLIC
 from ozaki.sums import api as sums
 from ozaki.sums import cumulative, statistics
+from ozaki.sums.table import REDUCTIONS, quotient_dtype
 
 
 def kinds_of(operands: Iterable[Any]) -> set[str]:
@@ -150,13 +152,18 @@ def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bo
     return sums.norm(x, axis=axis, keepdims=keepdims)
 
 
-def _reduction(
-    reduce: Callable[..., Any], *parameters: str, axis: int | None = None, integers: bool = False
-) -> Callable[..., Any]:
-    """Return a reduction with some of NumPy's parameters; None for others.
+_SHARED = {"keepdims", "initial", "where", "ddof"}
+"""Parameters of reductions that NumPy and this library mean alike."""
 
-    integers : whether what is made of integers is rounded, too: sums are not, unless in another dtype.
+
+def _reduction(reduce: Callable[..., Any], axis: int | None = None) -> Callable[..., Any]:
+    """Return a reduction with those of NumPy's parameters that it has; None for others.
+
+    Sums of integers are not rounded, unless in another dtype; what else is made of them is.
     """
+    row = REDUCTIONS.get(reduce.__name__)
+    parameters = PUBLIC[reduce.__name__].parameters.keys() & _SHARED
+    integers = row is not None and row.natural is quotient_dtype
 
     def reduced(accuracy: Any, x: Any, axis: Any = axis, dtype: Any = None, **options: Any) -> Any:
         options = {
@@ -164,7 +171,7 @@ def _reduction(
         }
         if "correction" in options:
             options["ddof"] = options.pop("correction")
-        if not options.keys() <= {*parameters} or not _rounds(x, dtype=dtype, integers=integers):
+        if not options.keys() <= parameters or not _rounds(x, dtype=dtype, integers=integers):
             return None
         if np.ndim(x) == 0 and axis in (0, -1):  # as NumPy has it
             axis = None
@@ -237,20 +244,13 @@ UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
     (np.vecdot, "__call__"): _vecdot,
     (getattr(np, "matvec", None), "__call__"): _matvec,
     (getattr(np, "vecmat", None), "__call__"): _vecmat,
-    (np.add, "reduce"): _reduction(sums.sum, "keepdims", "initial", "where", axis=0),
+    (np.add, "reduce"): _reduction(sums.sum, axis=0),
     (np.add, "accumulate"): _reduction(cumulative.cumsum, axis=0),
 }
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.sum: _reduction(sums.sum, "keepdims", "initial", "where"),
-    np.mean: _reduction(sums.mean, "keepdims", "where", integers=True),
-    np.average: _average,
-    np.var: _reduction(statistics.var, "keepdims", "ddof", "where", integers=True),
-    np.std: _reduction(statistics.std, "keepdims", "ddof", "where", integers=True),
-    np.nansum: _reduction(statistics.nansum, "keepdims", "where"),
-    np.nanmean: _reduction(statistics.nanmean, "keepdims", "where", integers=True),
-    np.nanvar: _reduction(statistics.nanvar, "keepdims", "ddof", "where", integers=True),
-    np.nanstd: _reduction(statistics.nanstd, "keepdims", "ddof", "where", integers=True),
+    **{getattr(np, name): _reduction(PUBLIC[name].value) for name in REDUCTIONS if hasattr(np, name)},
+    np.average: _average,  # as np.dot and np.vdot below, in place of what takes one array
     np.cumsum: _reduction(cumulative.cumsum),
     np.trace: _trace,
     np.cov: _covariances(symmetric.cov),

@@ -3,7 +3,7 @@
 Exact sums merge, and residues of partial products add, so no chunking, number of workers, scheduler or
 lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives come here with Dask arrays.
 
-    reductions     the public reductions, a row of a table each
+    reductions     the public reductions, one for every row of `ozaki.sums.table`
     accumulators   the exact sums of a chunk, merged as a tree; `extracted`: in a short form, for fields
     cumulative     running sums, each chunk after the exact sum of those before it
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
@@ -14,39 +14,12 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
 Wants Dask (extra `dask`), which is imported here and nowhere else in the package.
 """
 
-from ozaki.dask.cumulative import cumsum
-from ozaki.dask.products import matmul
-from ozaki.dask.reductions import (
-    average,
-    dot,
-    mean,
-    nanmean,
-    nanstd,
-    nansum,
-    nanvar,
-    norm,
-    std,
-    sum,
-    var,
-    vdot,
-)
+from ozaki.dask.cumulative import cumsum  # noqa: F401
+from ozaki.dask.products import matmul  # noqa: F401
+from ozaki.dask.reductions import LAZY as _LAZY
 
-__all__ = [
-    "average",
-    "cumsum",
-    "dot",
-    "matmul",
-    "mean",
-    "nanmean",
-    "nanstd",
-    "nansum",
-    "nanvar",
-    "norm",
-    "std",
-    "sum",
-    "var",
-    "vdot",
-]
+globals().update(_LAZY)
+__all__ = sorted(("cumsum", "matmul", *_LAZY))
 
 
 def __dir__() -> list[str]:

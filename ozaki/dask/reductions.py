@@ -1,6 +1,6 @@
 """Reductions of Dask arrays: rows of `ozaki.sums.table`, whose exact sums are those of all chunks.
 
-The public functions follow from those of `ozaki`: their signatures, and one parameter more.
+The public functions follow from the records of `ozaki`: their signatures, and one parameter more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ozaki.dask.arguments import (
     partial_sums_a_task,
     without_empty_chunks,
 )
-from ozaki.sums import api, statistics
+from ozaki.public import PUBLIC, Record
 from ozaki.sums.arguments import (
     Axis,
     DType,
@@ -35,6 +35,7 @@ from ozaki.sums.arguments import (
     check_matrices,
     check_ord,
 )
+from ozaki.sums.statistics import weights_along
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
 
@@ -56,7 +57,7 @@ def _weighted(x: Any, axis: Axis, weights: Any) -> Operands:
     if weights is None:
         return _one(x, axis)
     x, weights = _pair(x=x, weights=weights)
-    weights = statistics.weights_along(x, without_empty_chunks(weights), axes_of(axis, x.ndim))
+    weights = weights_along(x, without_empty_chunks(weights), axes_of(axis, x.ndim))
     return (x, da.broadcast_to(weights, x.shape)), axis
 
 
@@ -157,18 +158,25 @@ _DIFFERENCE = """
     ValueError : as `ozaki.{name}`; chunks of unknown sizes.
     MemoryError : in a task, which it names.
 
-    >>> import ozaki
+    >>> import dask.array as da, numpy as np, ozaki
     >>> x = np.array([1e200, 3.0, -1e200])
     >>> ozaki.{name}(da.from_array(x, chunks=1){example}).compute() == ozaki.{name}(x{example})
     np.True_
     """
 
 
-def _on_dask(
-    function: Callable[..., Any], operands: Callable[..., Operands] = _one, example: str = ""
-) -> Callable[..., da.Array]:
+_OPERANDS: dict[str, Callable[..., Operands]] = {
+    "norm": _of_order,
+    "dot": _broadcast,
+    "vdot": _flattened,
+    "average": _weighted,
+}
+"""Of the reductions that take more than one array and the axes."""
+
+
+def _on_dask(record: Record) -> Callable[..., da.Array]:
     """Return a function of `ozaki` for Dask arrays, with its signature and documentation, and split_every."""
-    name, parameters = function.__name__, dict(inspect.signature(function).parameters)
+    name, parameters, operands = record.name, record.parameters, _OPERANDS.get(record.name, _one)
     taken = inspect.signature(operands).parameters
     ours = [p for p in parameters.values() if p.name != "initial"]
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
@@ -181,25 +189,14 @@ def _on_dask(
         arrays, axis = operands(**{p: rest.pop(p) for p in taken})
         return _reduced("mean" if name == "average" and len(arrays) == 1 else name, arrays, axis, **rest)
 
-    summary = str(inspect.getdoc(function)).partition(", correctly rounded")[0]
-    named = "x, y" if "y" in parameters else "x"
-    lazy.__name__ = lazy.__qualname__ = name
+    summary = str(inspect.getdoc(record.value)).partition(", correctly rounded")[0]
+    lazy.__name__, lazy.__qualname__, lazy.__module__ = name, name, "ozaki.dask"
     lazy.__doc__ = f"{summary} of Dask arrays, lazily." + _DIFFERENCE.format(
-        name=name, arrays=named, example=example
+        name=name, arrays=", ".join(record.arrays), example=record.example and f", {record.example}"
     )
     lazy.__signature__ = signature  # type: ignore[attr-defined]
     return lazy
 
 
-sum = _on_dask(api.sum)
-mean = _on_dask(api.mean)
-norm = _on_dask(api.norm, _of_order)
-dot = _on_dask(api.dot, _broadcast, ", x")
-vdot = _on_dask(api.vdot, _flattened, ", x")
-var = _on_dask(statistics.var)
-std = _on_dask(statistics.std)
-average = _on_dask(statistics.average, _weighted, ", weights=np.array([1, 2, 1])")
-nansum = _on_dask(statistics.nansum)
-nanmean = _on_dask(statistics.nanmean)
-nanvar = _on_dask(statistics.nanvar)
-nanstd = _on_dask(statistics.nanstd)
+LAZY = {name: _on_dask(PUBLIC[name]) for name in REDUCTIONS}
+"""Every reduction of `ozaki`, by name."""

@@ -18,6 +18,7 @@ from ozaki.execution.eager import scale
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, TARGETS, Request
+from ozaki.public import public
 from ozaki.scaling.scales import normwise_error
 from ozaki.schemes import Scheme
 from ozaki.tuning import ELEMENT_WISE
@@ -26,6 +27,7 @@ LONGEST_COUNTED = 50
 """Bits up to which the error of a given width is counted: no octave is counted further down."""
 
 
+@public("Plans and prepared operands")
 @dataclass(frozen=True)
 class Plan:
     """What a product will be: the integers, the scheme, the cost and the certified error.

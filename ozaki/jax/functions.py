@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 
 from multiword.runtime.arrays import as_array
+from ozaki.differentiable import product, weights_along
 from ozaki.jax.primitives import AVERAGE, MATMUL, MEAN, SUM
 from ozaki.product.request import NORMWISE
 from ozaki.sums.arguments import axes_of
-from ozaki.tensors import product, weights_along
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 

@@ -10,8 +10,10 @@ from multiword.runtime.arrays import Array, as_array, check_same_device, namespa
 from multiword.runtime.options import integer
 from ozaki.linalg.arguments import numbers
 from ozaki.linalg.products import words_of_product
+from ozaki.public import public
 
 
+@public("Matrix products")
 @on_device_of_arrays
 def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     """Return B - AX, computed exactly and rounded once; or the first words of it.
@@ -61,6 +63,7 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     return result[0] if words == 1 else tuple(result)
 
 
+@public("Matrix products")
 @on_device_of_arrays
 def two_word_product(a: Any, b: Any) -> tuple[Array, Array]:
     """Return the product of two matrices in two words, high + low: of the exact one, all but about 2**-107.

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from ozaki.public import public
 from ozaki.schemes import Scheme
 
 TIMES = 4
 """Products beyond the usual, as a factor, that are worth a warning."""
 
 
+@public("Plans and prepared operands")
 class CostWarning(UserWarning):
     """The data ask for several times the usual number of low-precision products.
 

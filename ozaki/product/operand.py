@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ozaki.product.factor import Factor
+from ozaki.public import public
 
 SIDES = ("left", "right")
 
 
+@public("Plans and prepared operands")
 class Operand:
     """A matrix as one factor of exact products, split once and multiplied many times.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from multiword import rounding
+from ozaki.public import public
 from ozaki.rounding.conversion import as_float64
 
 product_error = rounding.product_error
 
 
+@public("Building blocks of the papers")
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return s = fl(a + b) and the error e, so that s + e = a + b exactly.
 
@@ -38,6 +40,7 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rounding.two_sum(as_float64(a, "a"), as_float64(b, "b"))
 
 
+@public("Building blocks of the papers")
 def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return p = fl(a·b) and the error e, so that p + e = a·b exactly.
 

@@ -36,9 +36,21 @@ from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.repeated import repeatable
-from ozaki.sums.table import REDUCTIONS
+from ozaki.sums.table import (
+    MEAN,
+    REDUCTIONS,
+    SUM,
+    Reduction,
+    conjugate_products,
+    product_dtype,
+    quotient_dtype,
+    reduction,
+    rounded_totals,
+    squares,
+)
 
 
+@reduction(SUM, torch="sum", jax="sum")
 @repeatable
 @on_device_of_arrays
 def sum(
@@ -103,6 +115,7 @@ def sum(
     return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
+@reduction(MEAN, torch="mean", jax="mean")
 @repeatable
 @on_device_of_arrays
 def mean(
@@ -132,6 +145,7 @@ def mean(
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 
+@reduction(Reduction((products,), rounded_totals, product_dtype), torch="dot", example="x")
 @repeatable
 @on_device_of_arrays
 def dot(
@@ -171,6 +185,7 @@ def dot(
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
+@reduction(Reduction((conjugate_products,), rounded_totals, product_dtype), torch="vdot", example="x")
 @repeatable
 @on_device_of_arrays
 def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
@@ -190,6 +205,7 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     return _dot(x, y, None, dtype, out, False, conjugate=True)
 
 
+@reduction(Reduction((squares,), rounded_totals, quotient_dtype, root=True, real="a norm"))
 @repeatable
 @on_device_of_arrays
 def norm(

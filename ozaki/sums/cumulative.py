@@ -31,6 +31,7 @@ from multiword.runtime.arrays import (
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.options import integer
+from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import (
@@ -55,6 +56,7 @@ _TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond inpu
 _THREADS = 128
 
 
+@public("Sums", dask=True)
 @on_device_of_arrays
 def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = None) -> Any:
     """Return the running sums along an axis, each correctly rounded: `numpy.cumsum`, no error carried on.

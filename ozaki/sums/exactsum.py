@@ -20,6 +20,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     real_parts,
 )
+from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import carry
 from ozaki.sums.arguments import format_of, native, numbers, real_dtype
@@ -43,6 +44,7 @@ from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.groups import columns_of, label_vector
 
 
+@public("Sums")
 class ExactSum:
     """An exact sum that takes arrays, and other exact sums, in any order.
 

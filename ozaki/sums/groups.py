@@ -18,6 +18,7 @@ from multiword.runtime.arrays import (
     where_lies,
 )
 from multiword.runtime.options import integer
+from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, broadcast_shape, format_of, numbers, real_dtype
 from ozaki.sums.exact.groups import check_labels, group_sums, rounded_group_sums
@@ -26,6 +27,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
 
+@public("Sums")
 @on_device_of_arrays
 def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the sum of each group, correctly rounded: `numpy.bincount` with weights and one rounding.
@@ -58,6 +60,7 @@ def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return _grouped("sum", (x,), index, shape, dtype)
 
 
+@public("Sums")
 @on_device_of_arrays
 def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the mean of each group, correctly rounded.
@@ -72,6 +75,7 @@ def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = Non
     return _grouped("mean", (x,), index, shape, dtype)
 
 
+@public("Sums")
 @on_device_of_arrays
 def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the variance of each group, correctly rounded: about the exact mean of the group.
@@ -90,6 +94,7 @@ def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return _grouped("var", (x,), index, shape, dtype, ddof=exact_ddof(ddof))
 
 
+@public("Sums")
 @on_device_of_arrays
 def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the standard deviation of each group, correctly rounded: the root of the exact variance.
@@ -103,6 +108,7 @@ def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return _grouped("std", (x,), index, shape, dtype, ddof=exact_ddof(ddof))
 
 
+@public("Sums")
 @on_device_of_arrays
 def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return Σ x·y of each group, correctly rounded.
@@ -124,6 +130,7 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     return _grouped("dot", (x, y), index, shape, dtype)
 
 
+@public("Sums")
 @on_device_of_arrays
 def group_count(labels: Array, num_groups: int) -> Any:
     """Return how many labels each group has, as int64.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np  # noqa: F401 (of the examples)
@@ -10,10 +11,26 @@ from multiword.runtime.arrays import Array, check_same_device, namespace, on_dev
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
 from ozaki.sums.arguments import Axis, DType, Out, axes_of, numbers
-from ozaki.sums.table import REDUCTIONS, is_nan, without
+from ozaki.sums.exact.summands import products
+from ozaki.sums.table import (
+    DEVIATION,
+    MEAN,
+    REDUCTIONS,
+    SUM,
+    VARIANCE,
+    WITHOUT_NAN,
+    Reduction,
+    averages,
+    is_nan,
+    quotient_dtype,
+    reduction,
+    weights,
+    without,
+)
 from ozaki.sums.variance import exact_ddof
 
 
+@reduction(VARIANCE)
 @on_device_of_arrays
 def var(
     x: Array,
@@ -52,6 +69,7 @@ def var(
     return REDUCTIONS["var"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
+@reduction(DEVIATION)
 @on_device_of_arrays
 def std(
     x: Array,
@@ -74,6 +92,12 @@ def std(
     return REDUCTIONS["std"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
+@reduction(
+    Reduction((products, weights), averages, quotient_dtype),
+    torch="average",
+    jax="average",
+    example="weights=np.array([1, 2, 1])",
+)
 @on_device_of_arrays
 def average(x: Array, axis: Axis = None, weights: Array | None = None, keepdims: bool = False) -> Any:
     """Return the weighted mean over axes, correctly rounded: `numpy.average` with one rounding.
@@ -112,6 +136,7 @@ def weights_along(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
     return weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
 
 
+@reduction(replace(SUM, skip_nan=True))
 @on_device_of_arrays
 def nansum(
     x: Array,
@@ -134,6 +159,7 @@ def nansum(
     return _sum(without(x, is_nan(x)) if _has_nan(x) else x, axis, dtype, out, keepdims, where=where)
 
 
+@reduction(replace(MEAN, skip_nan=True))
 @on_device_of_arrays
 def nanmean(
     x: Array,
@@ -157,6 +183,7 @@ def nanmean(
     return REDUCTIONS["nanmean"]((x,), axis, dtype, out, keepdims, where)
 
 
+@reduction(replace(VARIANCE, **WITHOUT_NAN))
 @on_device_of_arrays
 def nanvar(
     x: Array,
@@ -179,6 +206,7 @@ def nanvar(
     return REDUCTIONS["nanvar"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
+@reduction(replace(DEVIATION, **WITHOUT_NAN))
 @on_device_of_arrays
 def nanstd(
     x: Array,

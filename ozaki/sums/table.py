@@ -1,7 +1,8 @@
 """The reductions as data: what each one adds up exactly, and what becomes of these sums, rounded once.
 
-Who brings the sums of other arrays together (`ozaki.dask` those of chunks) needs nothing else: a new
-reduction is a finishing function, one line of `REDUCTIONS` and a public function.
+Who brings the sums of other arrays together (`ozaki.dask` those of chunks) needs nothing else. A new
+reduction is a public function decorated with its row, `@reduction(Reduction(…))`, and, if none here does, a
+function that finishes its sums.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from math import nan, prod
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, put_one_nan, real_parts, where_lies
+from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import (
     Axis,
@@ -37,6 +39,7 @@ from ozaki.sums.exact.summands import Summands, products, tiles
 from ozaki.sums.variance import Counts, variances
 from ozaki.tuning import OUTPUTS_ON_HOST
 
+T = TypeVar("T", bound=Callable[..., Any])
 Terms = Callable[..., list[list[Summands]]]
 """What is added up of one or two arrays: the terms of its real part, then of its imaginary part, if any."""
 
@@ -66,11 +69,11 @@ Finish = Callable[..., list[np.ndarray]]
 finish(sums, counts, rounding, **options), with a list of parts for each of a reduction's sums."""
 
 
-def _sums(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
+def rounded_totals(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
     return [rounding(part) for part in sums[0]]
 
 
-def _means(sums: list[list[FixedPoint]], counts: Counts, rounding: Rounding) -> list[np.ndarray]:
+def means(sums: list[list[FixedPoint]], counts: Counts, rounding: Rounding) -> list[np.ndarray]:
     return [quotients(part, counts, rounding) for part in sums[0]]
 
 
@@ -85,7 +88,7 @@ def _variances(
     return [variances(square, parts, counts, ddof, rounding, skip_nan)]
 
 
-def _averages(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
+def averages(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
     parts, (total,) = sums
     return [_weighted(part, total, rounding) for part in parts]
 
@@ -136,9 +139,9 @@ class Reduction:
     real : what a result is that is real whatever its arguments are; else empty.
     skip_nan : whether NaN is left out, and not counted.
     zero : what stands for numbers that are left out: −0 changes no zero's sign.
+    name : of the public function.
     """
 
-    name: str
     sums: tuple[Terms, ...]
     finish: Finish
     natural: Callable[..., np.dtype]
@@ -146,11 +149,12 @@ class Reduction:
     real: str = ""
     skip_nan: bool = False
     zero: float = 0.0
+    name: str = ""
 
     @property
     def plain(self) -> bool:
         """Whether the results are the rounded sums themselves."""
-        return self.finish is _sums and not self.root
+        return self.finish is rounded_totals and not self.root
 
     def dtype(
         self, arrays: Sequence[Array], dtype: DType, out: Out = None, shape: tuple[int, ...] = ()
@@ -232,28 +236,28 @@ def is_nan(x: Array) -> Array:
     return namespace(x).isnan(x)
 
 
-_SUM = Reduction("sum", (elements,), _sums, summed_dtype)
-_MEAN = Reduction("mean", (elements,), _means, quotient_dtype, zero=-0.0)
-_VAR = Reduction("var", (elements, squares), _variances, quotient_dtype, real="a variance")
-_STD = replace(_VAR, name="std", root=True, real="a standard deviation")
-_WITHOUT_NAN: dict[str, Any] = {"finish": partial(_variances, skip_nan=True), "skip_nan": True}
+SUM = Reduction((elements,), rounded_totals, summed_dtype)
+MEAN = Reduction((elements,), means, quotient_dtype, zero=-0.0)
+VARIANCE = Reduction((elements, squares), _variances, quotient_dtype, real="a variance")
+DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
+WITHOUT_NAN: dict[str, Any] = {"finish": partial(_variances, skip_nan=True), "skip_nan": True}
+"""What variances and standard deviations without NaN differ in."""
 
-REDUCTIONS = {
-    reduction.name: reduction
-    for reduction in (
-        _SUM,
-        _MEAN,
-        _VAR,
-        _STD,
-        replace(_SUM, name="nansum", skip_nan=True),
-        replace(_MEAN, name="nanmean", skip_nan=True),
-        replace(_VAR, name="nanvar", **_WITHOUT_NAN),
-        replace(_STD, name="nanstd", **_WITHOUT_NAN),
-        Reduction("norm", (squares,), _sums, quotient_dtype, root=True, real="a norm"),
-        Reduction("dot", (products,), _sums, product_dtype),
-        Reduction("vdot", (conjugate_products,), _sums, product_dtype),
-        Reduction("average", (products, weights), _averages, quotient_dtype),
-    )
-}
+REDUCTIONS: dict[str, Reduction] = {}
 """By the name of the public function. `sum`, `mean`, `dot`, `vdot` and `norm` of one array in memory have a
 shorter way to the same bits: forms that round without the exact sums (`exact.reduction`)."""
+
+
+def reduction(row: Reduction, **record: str) -> Callable[[T], T]:
+    """Return a decorator of a public function that has this row, and so a form for Dask arrays.
+
+    Parameters
+    ----------
+    record : of `ozaki.public.public`: torch, jax and example.
+    """
+
+    def register(function: T) -> T:
+        REDUCTIONS[function.__name__] = replace(row, name=function.__name__)
+        return public("Sums", dask=True, **record)(function)
+
+    return register

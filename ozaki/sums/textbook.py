@@ -11,6 +11,7 @@ from math import copysign, frexp, ldexp, nan, nextafter
 import numpy as np
 
 from multiword.runtime.arrays import on_device_of_arrays
+from ozaki.public import public
 from ozaki.rounding.conversion import as_float64
 from ozaki.rounding.error_free import two_sum
 from ozaki.sums.arguments import vector
@@ -21,6 +22,7 @@ _LONGEST = 2**26 - 2
 """The algorithms' range: sigma stays finite, and a level keeps bits beside the n terms' carries."""
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     """Split a vector at a power of two: Σp = tau + Σp′ exactly, with |p′| at most 2**-53·sigma.
@@ -60,6 +62,7 @@ def _extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     return float(q.sum()), p - q
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def acc_sum(p: np.ndarray) -> float:
     """Return the sum of a vector, faithfully rounded: one of the two neighbours of the exact sum.
@@ -90,6 +93,7 @@ def acc_sum(p: np.ndarray) -> float:
     return _acc_sum(p) or _zero(p)
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def near_sum(p: np.ndarray) -> float:
     """Return the sum of a vector rounded to nearest, ties to even.
@@ -129,6 +133,7 @@ def near_sum(p: np.ndarray) -> float:
     return neighbour if beyond > 0 else faithful
 
 
+@public("Building blocks of the papers")
 @on_device_of_arrays
 def sum_k(p: np.ndarray, k: int = 2) -> float:
     """Return the sum of a vector as if computed in k-fold precision and then rounded.

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from multiword.runtime.options import axes, integer
+from ozaki.differentiable import product, weights_along
 from ozaki.sums.arguments import broadcast_shape, reduced_shape
-from ozaki.tensors import product, unsupported, weights_along
+from ozaki.tensors import unsupported
 from ozaki.torch import operators
 from ozaki.torch.settings import ACCURACY, DTYPES
 

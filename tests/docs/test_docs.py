@@ -20,6 +20,7 @@ import multiword.probe
 import ozaki
 import ozaki.linalg.verified
 from benchmarks import report, report_sections
+from tests.docs.reference import loaded, with_records
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -235,14 +236,6 @@ def test_results_say_where_they_come_from():
             assert re.match(r"([A-Z_]+=\S+ )*python ", run["command"])
 
 
-def loaded(name):
-    """A module of `docs/`, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_notebook_runs(path):
     """Every cell of the notebook, and so every example of the page from which it is made."""
@@ -388,7 +381,7 @@ def test_dir_shows_public_names():
 def references():
     """The modules and names in the reference, but those of packages that are not installed."""
     for path in (DOCS / "reference").glob("*.md"):
-        for target in re.findall(r"^::: (\S+)$", path.read_text(), re.MULTILINE):
+        for target in re.findall(r"^::: (\S+)$", with_records(path.read_text()), re.MULTILINE):
             module, name = target.rsplit(".", 1)
             if OPTIONAL.get(module, True):
                 yield importlib.import_module(module), name

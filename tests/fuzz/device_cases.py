@@ -7,6 +7,7 @@ import numpy as np
 
 import multiword
 import ozaki
+from ozaki.public import PUBLIC
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL
 from tests.fuzz.device_products import PRODUCTS, Call, writable
 from tests.fuzz.draw import Draw
@@ -14,6 +15,7 @@ from tests.fuzz.exact_sums import FLOATS, chosen_axis, common_dtype, form, targe
 from tests.fuzz.exact_words import STORED
 from tests.fuzz.rational import part_dtype
 from tests.fuzz.shared import SHARED
+from tests.reductions import ONE_ARRAY, REAL_RESULTS
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:
@@ -24,9 +26,6 @@ def _shape(draw: Draw) -> tuple[int, ...]:
     if ndim and draw.chance(0.25):
         shape[int(draw.rng.integers(ndim))] = 0
     return tuple(shape)
-
-
-REAL_RESULTS = ("norm", "var", "std", "nanvar", "nanstd")
 
 
 def reduction(name: str) -> Callable[[Draw], Call]:
@@ -44,7 +43,7 @@ def reduction(name: str) -> Callable[[Draw], Call]:
             result = dtype or (np.dtype(np.float64) if source.kind in "iub" else source)
             result = part_dtype(result) if real and draw.chance(0.8) else result
             specs["out"] = writable(draw, form(shape, axes, keepdims), result)
-        if name in REAL_RESULTS[1:]:
+        if "ddof" in PUBLIC[name].parameters:
             options["ddof"] = draw.pick("ddof", 0, 0, 1, 2, 0.5)
         options |= {"axis": axis, "dtype": dtype, "keepdims": keepdims}
 
@@ -154,9 +153,7 @@ def rounding(draw: Draw) -> Call:
 FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **PRODUCTS,
     **SHARED,
-    "sum": reduction("sum"),
-    "mean": reduction("mean"),
-    **{name: reduction(name) for name in (*REAL_RESULTS, "nansum", "nanmean")},
+    **{name: reduction(name) for name in ONE_ARRAY},
     "dot, vdot": dot,
     "cumsum": cumsum,
     "ExactSum": exactsum,

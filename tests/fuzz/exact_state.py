@@ -8,8 +8,18 @@ import numpy as np
 import ozaki
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL, place
 from tests.fuzz.draw import Draw, check, check_same, difference, plain
-from tests.fuzz.exact_sums import BF, FLOAT64, FLOATS, array_of, complete, value
-from tests.fuzz.rational import FORMATS, integers, joined, part_dtype, parts, real_dot, real_sum, rounded
+from tests.fuzz.exact_sums import BF, FLOAT64, FLOATS, array_of, complete
+from tests.fuzz.rational import (
+    FORMATS,
+    integers,
+    joined,
+    part_dtype,
+    parts,
+    real_dot,
+    real_sum,
+    rounded,
+    value,
+)
 
 
 def textbook(draw: Draw) -> None:

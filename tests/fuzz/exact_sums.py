@@ -1,10 +1,14 @@
 """The sums of `ozaki` against Python's integers: each result is the exact value, rounded once."""
 
 import math
+from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 
 import ozaki
+from ozaki.public import PUBLIC
+from ozaki.sums.table import REDUCTIONS
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL, place
 from tests.fuzz.draw import Draw, check, check_one_nan, check_same, plain
 from tests.fuzz.rational import (
@@ -17,17 +21,12 @@ from tests.fuzz.rational import (
     real_sum,
     rounded,
     rounded_ratio,
-    rounded_root,
+    value,
 )
+from tests.reductions import ONE_ARRAY, REFERENCES
 
 FLOATS = (*REAL, *COMPLEX)
 FLOAT64 = np.dtype(np.float64)
-
-
-def value(found: tuple, fmt) -> float:
-    """The rounding of what `real_sum` or `real_dot` found."""
-    n, e, special = found
-    return rounded(n, e, fmt) if special is None else special
 
 
 def columns(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -97,93 +96,61 @@ def check_reduction(draw: Draw, name: str, got, expected: np.ndarray, out) -> No
     check_one_nan(f"{name}: NaN", got)
 
 
-def some_of(draw: Draw, name: str, x: np.ndarray, axes: tuple[int, ...]) -> dict:
-    """Now and then where=, which broadcasts, and the initial= of a sum."""
-    options = {}
-    if name in ("sum", "mean") and draw.chance(0.3):
+def options_of(draw: Draw, name: str, x: np.ndarray, axes: tuple[int, ...]) -> dict:
+    """Now and then the where=, which broadcasts, the initial= and the ddof= of what takes them."""
+    takes, options = PUBLIC[name].parameters, {}
+    if "where" in takes and draw.chance(0.3):
         shape = tuple(1 if draw.chance(0.2) else n for n in x.shape)[draw.size("axes less", 0, x.ndim) :]
         options["where"] = draw.rng.random(shape) < draw.pick("share", 0.0, 0.3, 0.9)
-    if name == "sum" and draw.chance(0.3):
+    if "initial" in takes and draw.chance(0.3):
         shape = draw.pick("initial", (), tuple(n for a, n in enumerate(x.shape) if a not in axes))
         options["initial"] = draw.array("initial", shape, (x.dtype.newbyteorder("="),))
+    if "ddof" in takes:
+        options["ddof"] = draw.pick("ddof", 0, 0, 1, 2, 0.5, -1.25, Fraction(7, 3), 10**400)
     return options
 
 
-def terms_of(values: np.ndarray, axes: tuple[int, ...], some: dict, alone: bool = False) -> list:
-    """The terms of each result, 0 for what is left out, and how many are left in; for each part.
-
-    alone : without those zeros, which make of a -0 a 0.
-    """
-    mask = columns(np.broadcast_to(some.get("where", True), values.shape), axes)
-    kept, result = [n for a, n in enumerate(values.shape) if a not in axes], []
-    first = parts(plain(some["initial"])) if "initial" in some else [None, None]
-    for part, initial in zip(parts(values), first, strict=False):
-        rows = np.where(mask, columns(part, axes), np.zeros((), part.dtype))
-        if initial is not None:
-            rows = np.concatenate([np.broadcast_to(initial, kept).reshape(-1, 1), rows], axis=1)
-        counts = mask.sum(axis=1).tolist()
-        chosen = [row[m] if alone and n else row for row, m, n in zip(rows, mask, counts, strict=True)]
-        result.append(list(zip(chosen, counts, strict=True)))
-    return result
+def rows_of(x: np.ndarray, axes: tuple[int, ...], where=True, initial=None) -> list[tuple[np.ndarray, bool]]:
+    """The numbers that each result has, and whether some have been left out."""
+    kept, rows = [n for a, n in enumerate(x.shape) if a not in axes], columns(x, axes)
+    if initial is not None:
+        rows = np.concatenate([np.broadcast_to(plain(initial), kept).reshape(-1, 1), rows], axis=1)
+    masks = columns(np.broadcast_to(where, x.shape), axes)
+    masks = np.pad(masks, ((0, 0), (int(initial is not None), 0)), constant_values=True)
+    return [(row[mask], not mask.all()) for row, mask in zip(rows, masks, strict=True)]
 
 
-def reduction(name: str, function, rounding):
-    """The check of a function of one array: `rounding(column, format, count)` gives each part's result."""
+def reduction(name: str):
+    """The check of a reduction of one array."""
+    row, reference = REDUCTIONS[name], REFERENCES[name]
 
     def body(draw: Draw) -> None:
         x = array_of(draw, "x", (*FLOATS, *FLOATS, *INTEGERS))
+        if row.skip_nan and x.dtype.kind not in "iub" and x.flags.writeable and draw.chance(0.6):
+            x[draw.rng.random(x.shape) < draw.pick("missing", 0.05, 0.5, 0.9)] = np.nan
         axis, axes = chosen_axis(draw, x.ndim)
-        keepdims, some = draw.pick("keepdims", False, True), some_of(draw, name, x, axes)
-        source = x.dtype.newbyteorder("=")
-        dtype = targets(draw, source)
-        whole = source.kind in "iub"
-        if name == "sum" and whole and dtype is None:
-            rows = np.array([np.sum(row) for row, _ in terms_of(plain(x), axes, some)[0]])
-            expected = rows.astype(np.sum(x).dtype).reshape(form(x.shape, axes, keepdims))[()]
-            check_same("sum of integers", ozaki.sum(x, axis=axis, keepdims=keepdims, **some), expected)
+        options = options_of(draw, name, x, axes)
+        rows = rows_of(plain(x), axes, options.get("where", True), options.get("initial"))
+        options |= {"axis": axis, "keepdims": draw.pick("keepdims", False, True)}
+        shape, dtype = form(x.shape, axes, options["keepdims"]), targets(draw, x.dtype.newbyteorder("="))
+        if dtype is None and row.natural(x).kind in "iub":
+            expected = np.array([np.sum(r) for r, _ in rows]).astype(row.natural(x)).reshape(shape)[()]
+            check_same(f"{name} of integers", getattr(ozaki, name)(x, **options), expected)
             return
-        if name == "norm":
-            dtype = part_dtype(dtype) if dtype is not None else None
-            target = dtype or (FLOAT64 if whole else part_dtype(source))
-        else:
-            target = dtype or (FLOAT64 if whole else source)
-        shape = form(x.shape, axes, keepdims)
-        out = out_for(draw, shape, np.dtype(target))
-        result = np.dtype(target if out is None else out.dtype)
-        fmt = FORMATS[part_dtype(result)]
-        values = plain(x)
-        if name == "norm":
-            together = np.concatenate([columns(p, axes) for p in parts(values)], axis=1)
-            found = [np.array([rounding(row, fmt, len(row)) for row in together], np.float64)]
-        else:
-            terms = terms_of(values, axes, some, alone=name == "mean")
-            found = [np.array([rounding(row, fmt, n) for row, n in part], np.float64) for part in terms]
-        expected = complete(found, shape, result)
-        got = function(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **some)
-        if name == "mean" and not all(x.shape[a] for a in axes):
-            check("mean of nothing", np.isnan(got).all(), repr(got))
-            return
+        dtype = part_dtype(dtype) if row.real and dtype is not None else dtype
+        target = np.dtype(dtype or row.natural(x)).newbyteorder("=")
+        target = part_dtype(target) if row.real else target
+        out = out_for(draw, shape, target)
+        result = target if out is None else out.dtype
+        fmt, count = FORMATS[part_dtype(result)], 1 if row.real or x.dtype.kind != "c" else 2
+        ddof = {"ddof": options["ddof"]} if "ddof" in options else {}
+        found = [reference(*r, **ddof) for r in ((kept, fmt, less) for kept, less in rows)]
+        expected = complete(list(np.array(found, np.float64).reshape(-1, count).T), shape, result)
+        got = getattr(ozaki, name)(x, dtype=dtype, out=out, **options)
         check_reduction(draw, name, got, expected, out)
 
     body.__doc__ = f"`ozaki.{name}` over any axes, into any dtype."
     return body
-
-
-def _mean(row: np.ndarray, fmt, count: int) -> float:
-    if not count:
-        return math.nan
-    n, e, special = real_sum(row)
-    return rounded_ratio(n, count, e, fmt) if special is None else special
-
-
-def _norm(row: np.ndarray, fmt, _: int) -> float:
-    if row.dtype.kind not in "iub":
-        if np.isnan(row).any():
-            return math.nan
-        if np.isinf(row).any():
-            return math.inf
-    whole, e = integers(row)
-    return rounded_root(sum(v * v for v in whole.tolist()), 2 * e, fmt)
 
 
 def dots(x: np.ndarray, y: np.ndarray, fmt, conjugate: bool) -> list[float]:
@@ -309,10 +276,46 @@ def _running(row: np.ndarray, fmt) -> list[float]:
     return result
 
 
+def average(draw: Draw) -> None:
+    """`ozaki.average` with weights of any sign, of the array's shape or along one axis."""
+    x = array_of(draw, "x", (*FLOATS, *INTEGERS))
+    axis, axes = chosen_axis(draw, x.ndim)
+    shape = (x.shape[axes[0]],) if len(axes) == 1 and draw.chance(0.4) else x.shape
+    w = draw.array("weights", shape, (*REAL, *INTEGERS), draw.kind())
+    if (both := common_dtype(x, w)) is None:
+        return
+    target = FLOAT64 if both.kind in "iub" else both
+    every = plain(w)
+    if shape != x.shape:
+        every = np.broadcast_to(
+            every.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)]), x.shape
+        )
+    values, rows = parts(plain(x)), columns(every, axes)
+    if any(special == 0 or (special is None and d == 0) for d, _, special in map(real_sum, rows)):
+        with suppress(ZeroDivisionError):
+            check("average: no error", False, repr(ozaki.average(x, axis, w)))
+        return
+    fmt = FORMATS[part_dtype(target)]
+    found = [
+        [_weighted(*pair, fmt) for pair in zip(columns(part, axes), rows, strict=True)] for part in values
+    ]
+    keepdims = draw.pick("keepdims", False, True)
+    got = ozaki.average(x, axis, w, keepdims)
+    check_reduction(draw, "average", got, complete(found, form(x.shape, axes, keepdims), target), None)
+
+
+def _weighted(row: np.ndarray, weights: np.ndarray, fmt) -> float:
+    (n, e, above), (d, f, below) = real_dot([(1, row, weights)]), real_sum(weights)
+    if n and above is below is None:
+        return rounded_ratio(n if d > 0 else -n, abs(d), e - f, fmt)
+    with np.errstate(all="ignore"):
+        above = np.float64((n > 0) - (n < 0) if above is None else above)
+        return float(above / np.float64((1 if d > 0 else -1) if below is None else below))
+
+
 CHECKS = {
-    "sum": reduction("sum", ozaki.sum, lambda row, fmt, _: value(real_sum(row), fmt)),
-    "mean": reduction("mean", ozaki.mean, _mean),
-    "norm": reduction("norm", ozaki.norm, _norm),
+    **{name: reduction(name) for name in ONE_ARRAY},
+    "average": average,
     "dot": dot,
     "vdot": vdot,
     "cumsum": cumsum,

@@ -195,6 +195,12 @@ def real_sum(terms: np.ndarray) -> tuple[int, int, float | None]:
     return sum(whole.ravel().tolist()), e, None
 
 
+def value(found: tuple[int, int, float | None], fmt) -> float:
+    """The rounding of what `real_sum` or `real_dot` found."""
+    n, e, special = found
+    return rounded(n, e, fmt) if special is None else special
+
+
 def real_dot(pairs) -> tuple[int, int, float | None]:
     """Σ sign·x·y over several (sign, x, y) of vectors, as `real_sum`."""
     total, unit, special, zeros = 0, None, 0.0, []

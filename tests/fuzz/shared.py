@@ -15,8 +15,7 @@ from tests.fuzz.arrays import ALL_BITS, COMPLEX, FAR, INTEGERS, REAL
 from tests.fuzz.device_products import Call
 from tests.fuzz.draw import Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS
-from tests.fuzz.exact_spread import variance
-from tests.fuzz.exact_sums import FLOATS, complete, dots, value
+from tests.fuzz.exact_sums import FLOATS, complete, dots
 from tests.fuzz.rational import (
     FORMATS,
     exact_product,
@@ -25,11 +24,10 @@ from tests.fuzz.rational import (
     part_dtype,
     parts,
     real_products,
-    real_sum,
     rounded,
     rounded_product,
-    rounded_ratio,
 )
+from tests.reductions import REFERENCES, variance
 
 FLOAT64 = np.dtype(np.float64)
 MODERATE = ("normal", "positive", "integers", "cancelling", "ties", "zeros", "sparse", "equal")
@@ -249,14 +247,8 @@ def _of_group(name: str, rows: list[np.ndarray], ddof: float, dtype: np.dtype) -
     fmt = FORMATS[part_dtype(dtype)]
     if name == "group_dot":
         return dots(*rows, fmt, False)
-    if name in ("group_var", "group_std"):
-        return variance(row, ddof, False, name == "group_std", fmt)
-    sums = [real_sum(part) for part in parts(row)]
-    if name != "group_mean":
-        return [value(each, fmt) for each in sums]
-    if not row.size:
-        return [math.nan] * len(sums)
-    return [rounded_ratio(n, row.size, e, fmt) if special is None else special for n, e, special in sums]
+    of = name.removeprefix("group_") if name != "ExactSum.add_groups" else "sum"
+    return REFERENCES[of](row, fmt, **({"ddof": ddof} if of in ("var", "std") else {}))
 
 
 def residuals(draw: Draw) -> Call:

@@ -5,7 +5,7 @@ without them.
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ozaki.public import PUBLIC
+from ozaki.sums.table import REDUCTIONS
 from tests.inputs.kinds import KINDS, Kind, cast, first, of_dask, of_jax, of_torch, strided
 from tests.inputs.tables import EYE, MATRIX, Function
+from tests.reductions import ONE_ARRAY
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
@@ -22,7 +25,11 @@ PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 
 
 def public_names(module: str) -> list[str]:
-    """The `__all__` of a module, read without importing it."""
+    """The `__all__` of a module, read without importing it; of `ozaki.dask` what the records say."""
+    if module == "ozaki":
+        return list(PUBLIC)
+    if module == "ozaki.dask":
+        return [name for name, record in PUBLIC.items() if record.dask]
     path = ROOT / module.replace(".", "/")
     source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
     (names,) = (
@@ -44,8 +51,13 @@ def function_of(module: str, name: str) -> Callable[..., Any]:
     return lambda *arguments, **options: getattr(import_module(module), name)(*arguments, **options)
 
 
-def _reductions(module: str, names: str, **options: Any) -> list[Function]:
-    return [Function(f"{module}.{name}", "x", function_of(module, name), **options) for name in names.split()]
+def _reductions(module: str, names: Iterable[str], **options: Any) -> list[Function]:
+    return [Function(f"{module}.{name}", "x", function_of(module, name), **options) for name in names]
+
+
+def _differentiable(module: str) -> list[str]:
+    """The reductions of one array that a module has with derivatives."""
+    return [name for name in REDUCTIONS if PUBLIC[name].arrays == ("x",) and module in PUBLIC[name].instead]
 
 
 def _dots(module: str, name: str, axis: int | None = None, **options: Any) -> list[Function]:
@@ -123,23 +135,22 @@ TENSORS = (
 _DASK: dict[str, Any] = {"kinds": KINDS}
 _TORCH: dict[str, Any] = {"kinds": TENSORS, "plain": of_torch, "holds": "floating"}
 _JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
-_REDUCED = "sum mean norm var std nansum nanmean nanvar nanstd"
 
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
-        *_reductions("ozaki.dask", f"{_REDUCED} average cumsum", **_DASK),
+        *_reductions("ozaki.dask", (*ONE_ARRAY, "average", "cumsum"), **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
     ),
     "PyTorch": (
-        *_reductions("ozaki.torch", "sum mean average", **_TORCH),
+        *_reductions("ozaki.torch", _differentiable("torch"), **_TORCH),
         *_dots("ozaki.torch", "vdot", **_TORCH),
         *_dots("ozaki.torch", "dot", takes="axes", **_TORCH),
         *_products("ozaki.torch", _tensor_eye, takes="axes", **_TORCH),
     ),
     "JAX": (
-        *_reductions("ozaki.jax", "sum mean average", **_JAX),
+        *_reductions("ozaki.jax", _differentiable("jax"), **_JAX),
         *_products("ozaki.jax", _eye_of_dtype, takes="axes", **_JAX),
     ),
 }

@@ -7,6 +7,7 @@ from typing import TypeVar
 from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, expected, skipped
 from tests.inputs.kinds import LAYOUTS, REFUSED, Kind
 from tests.inputs.tables import Function
+from tests.reductions import ONE_ARRAY
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
 
@@ -33,6 +34,8 @@ The outcomes:
 Kinds that go together:
 
 {short}
+**reductions** are the functions of one array that reduce axes and take `out`: sums, means, norms, variances
+and deviations, those without NaN included ([reference](reference/ozaki.md#sums)).
 CuPy arrays are accepted wherever NumPy arrays are. Results are of the kind of the arrays: CuPy arrays, Dask
 arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy's and Dask's.
 """
@@ -76,7 +79,7 @@ def page() -> str:
             _table(functions),
         ]
     rows = _alike(WIDE_INTEGERS, lambda name: WIDE_INTEGERS[name][0])
-    lines = [f"| {', '.join(f'`{name}`' for name in names)} | {CELLS[result]} |" for result, names in rows]
+    lines = [f"| {_listed({n: f'`{n}`' for n in names})} | {CELLS[result]} |" for result, names in rows]
     return "\n".join([*parts, INTEGERS, "| functions | outcome |", "| --- | --- |", *lines, ""])
 
 
@@ -92,8 +95,23 @@ def _table(functions: tuple[Function, ...]) -> str:
 
 def _heading(functions: list[Function]) -> str:
     """Names without their package, each with its arguments."""
-    arguments = _alike(functions, lambda f: f.name.rpartition(".")[2])
-    return ", ".join(f"`{name}({', '.join(f.argument for f in alike)})`" for name, alike in arguments)
+    named = _alike(functions, lambda f: f.name)
+    return _listed(
+        {
+            name: f"`{name.rpartition('.')[2]}({', '.join(f.argument for f in alike)})`"
+            for name, alike in named
+        }
+    )
+
+
+def _listed(heads: dict[str, str]) -> str:
+    """Headings of functions by name, those of all reductions of a package as one."""
+    shown = []
+    for name, head in heads.items():
+        package, _, function = name.rpartition(".")
+        whole = function in ONE_ARRAY and all(f"{package}.{x}" in heads for x in ONE_ARRAY)
+        shown.append(f"reductions of `{package}`" if whole else head)
+    return ", ".join(dict.fromkeys(shown))
 
 
 def _named(kinds: list[Kind]) -> str:

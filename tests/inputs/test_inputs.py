@@ -11,6 +11,7 @@ import pytest
 import multiword
 import multiword.probe
 import ozaki
+from tests.docs.reference import with_records
 from tests.fuzz.draw import difference
 from tests.inputs import (
     FUNCTIONS,
@@ -134,7 +135,7 @@ def test_every_public_function_of_arrays_is_in_the_table():
 def test_these_modules_are_the_public_ones():
     """Those of the reference and of the development page."""
     root = inputs_page.PAGE.parent
-    reference = "".join(path.read_text() for path in (root / "reference").glob("*.md"))
+    reference = "".join(with_records(path.read_text()) for path in (root / "reference").glob("*.md"))
     assert {name.rpartition(".")[0] for name in re.findall(r"^::: (\S+)$", reference, re.M)} == set(MODULES)
     said = (root / "development.md").read_text().split("Public names are those in")[1].split("CUDA is in")[0]
     assert set(re.findall(r"`([\w.]+)`", said)) - {"__init__.py"} == set(MODULES)

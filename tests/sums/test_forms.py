@@ -24,13 +24,11 @@ from ozaki.sums.exact import reduction, rows, vectors
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.summands import Summands
 from tests.exact import nearest
+from tests.reductions import ONE_ARRAY
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
 DTYPES += [np.dtype(d) for d in (np.complex64, np.complex128, np.int8, np.int64, np.uint64, bool)]
-FUNCTIONS = {
-    name: getattr(ozaki, name)
-    for name in ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
-}
+FUNCTIONS = {name: getattr(ozaki, name) for name in ONE_ARRAY}
 FUNCTIONS["dot"] = lambda x, **options: ozaki.dot(x, x[::-1].copy(), **options)
 FUNCTIONS["vdot"] = lambda x, axis: ozaki.vdot(x, x[::-1].copy())
 FUNCTIONS["cumsum"] = lambda x, axis: ozaki.cumsum(x, axis=axis)

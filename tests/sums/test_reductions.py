@@ -18,6 +18,7 @@ from multiword.runtime.compiled import numpy_forms
 from ozaki.sums import api as oz
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from tests.exact import nearest, nearest_root
+from tests.reductions import WITH_WHERE
 from tests.threads import interrupted
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
@@ -461,7 +462,7 @@ def test_complex(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
-@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "nansum", "nanmean", "nanvar", "nanstd"])
+@pytest.mark.parametrize("name", WITH_WHERE)
 def test_where_leaves_numbers_out(name, dtype):
     function, rng = getattr(ozaki, name), np.random.default_rng(13)
     x = (100 * rng.standard_normal((4, 3, 50))).astype(dtype)

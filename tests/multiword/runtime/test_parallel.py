@@ -17,7 +17,7 @@ import pytest
 from multiword import tuning
 from multiword.runtime import parallel
 from multiword.runtime.tasks import Task
-from ozaki.tensors import takes_tensors
+from ozaki.public import for_every_library
 from tests.threads import in_threads
 
 
@@ -47,7 +47,7 @@ def test_every_row_once_for_callers_in_many_threads():
 
 def test_tensors_take_no_more_threads_than_pytorch():
     torch = pytest.importorskip("torch")
-    count = takes_tensors(lambda x: np.float64(parallel.thread_count()))
+    count = for_every_library(lambda x: np.float64(parallel.thread_count()))
     before, most = torch.get_num_threads(), parallel.thread_count()
     try:
         for threads in (1, 3, 9):
