@@ -1,8 +1,18 @@
 """Tridiagonal and bidiagonal matrices, made diagonal by rotations: the implicit QR algorithm.
 
 Golub and Van Loan, Matrix Computations, algorithms 8.3.2 and 8.6.1; a bidiagonal matrix with a zero on its
-diagonal takes the shift 0, as of Demmel and Kahan, Accurate singular values of bidiagonal matrices. Numbers
-are at most about 1. A sweep's arithmetic is written here once; `rotations_numba` compiles it.
+diagonal takes the sweep of Demmel and Kahan, Accurate singular values of bidiagonal matrices, section 3.
+Numbers are at most about 1. A sweep's arithmetic is written here once; `rotations_numba` compiles it.
+
+Why the iteration ends. Let β₁ be the last number beside the diagonal of T, or of BᵀB, and β₂ the one before
+it (1 if there is none). A sweep with Wilkinson's shift takes β₁²β₂ to at most β₁²β₂/√2, and to 0 in a block
+of two (Hoffmann and Parlett, A new proof of global convergence for the tridiagonal QL algorithm). One that
+does not has stalled: β₁ or β₂ consists of rounding errors, a few units roundoff of the block's numbers.
+Clusters of equal values do that. After `PATIENCE` stalls every further one doubles the share of its
+neighbours below which a number is dropped, and takes the absolute bound up by eight octaves, which passes
+every number after some forty. So each value of the diagonal takes a bounded number of stalled sweeps, between
+which β₁²β₂ > 0 shrinks by √2 with every sweep. One sweep of a block with a zero on its diagonal leaves its
+last column zero. What does not stall is dropped below u(|dᵢ| + |dᵢ₊₁|), as in Golub and Van Loan.
 """
 
 from __future__ import annotations
@@ -15,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.compiled import compiled
-from ozaki.linalg.arguments import LinAlgError
 
 FORM = "ozaki.linalg.rotations_numba"
 
@@ -25,8 +34,10 @@ NEGLIGIBLE = 2.0**-53
 TINY = 2.0**-250
 """Numbers below are zeros: squares and products of others are normal numbers."""
 
-MOST_SWEEPS = 100
-"""For one number of the diagonal; two or three are usual."""
+ROOT_HALF = sqrt(0.5)
+
+PATIENCE = 32
+"""Stalled sweeps before more is dropped: rounding errors stall graded matrices for a while, and then pass."""
 
 SWEEPS_TOGETHER = 32
 """Sweeps whose rotations are applied together, to columns that stay in a cache."""
@@ -46,18 +57,28 @@ def corner(p: float, q: float, t: float) -> float:
     return t - q * q / (delta + copysign(sqrt(delta * delta + q * q), delta))
 
 
-def block(d: np.ndarray, e: np.ndarray, last: int) -> int:
+def dropped(stalls: int) -> tuple[float, float]:
+    """Return the share of its two neighbours, and the number, below which a number beside them is dropped."""
+    more = max(0, stalls - PATIENCE)
+    return NEGLIGIBLE * 2.0**more, TINY * 2.0 ** (8 * more)
+
+
+def block(d: np.ndarray, e: np.ndarray, last: int, share: float, least: float) -> int:
     """Return where the block that ends at `last` begins; what is negligible before it becomes 0."""
     first = last
-    while first > 0 and abs(e[first - 1]) > max(NEGLIGIBLE * (abs(d[first - 1]) + abs(d[first])), TINY):
+    while first > 0 and abs(e[first - 1]) > max(share * (abs(d[first - 1]) + abs(d[first])), least):
         first -= 1
     if first > 0:
         e[first - 1] = 0
     return first
 
 
-def tridiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> None:
-    """Replace a block of T by QᵀTQ; angles[0, :, k] become c and s of the rotation of k and k + 1."""
+def tridiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> bool:
+    """Replace a block of T by QᵀTQ; angles[0, :, k] become c and s of the rotation of k and k + 1.
+
+    Return whether the sweep has stalled.
+    """
+    before = unfinished(e[last - 1], e[last - 2], first, last)
     x, beside = d[first] - corner(d[last - 1], e[last - 1], d[last]), e[first]
     for k in range(first, last):
         c, s, r = rotation(x, beside)
@@ -69,10 +90,19 @@ def tridiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angle
         if k + 1 < last:
             x, beside, e[k + 1] = e[k], s * e[k + 1], c * e[k + 1]
         angles[0, 0, k], angles[0, 1, k] = c, s
+    return unfinished(e[last - 1], e[last - 2], first, last) >= before * ROOT_HALF
 
 
-def bidiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> None:
-    """Replace a block of B by PᵀBQ; angles[0, :, k] are of P's rotations, angles[1, :, k] of Q's."""
+def bidiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> bool:
+    """Replace a block of B by PᵀBQ; angles[0, :, k] are of P's rotations, angles[1, :, k] of Q's.
+
+    Return whether the sweep has stalled.
+    """
+    for i in range(first, last + 1):
+        if abs(d[i]) < TINY:
+            singular_sweep(d, e, first, last, angles)
+            return False
+    before = unfinished(d[last - 1] * e[last - 1], d[last - 2] * e[last - 2], first, last)
     x, beside = d[first] - shift(d, e, first, last), e[first]
     for k in range(first, last):
         c, s, r = rotation(x, beside)
@@ -87,13 +117,36 @@ def bidiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles
         if k + 1 < last:
             beside, e[k + 1] = s * e[k + 1], c * e[k + 1]
         angles[0, 0, k], angles[0, 1, k] = c, s
+    return unfinished(d[last - 1] * e[last - 1], d[last - 2] * e[last - 2], first, last) >= before * ROOT_HALF
+
+
+def singular_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> None:
+    """Replace a block with a zero on its diagonal by PᵀBQ, with the shift 0: the last column becomes zero.
+
+    BQ = L is lower bidiagonal and PᵀL upper bidiagonal. No number is a difference, and the zero makes the
+    last of L's diagonal zero.
+    """
+    cosine, p, q = 1.0, 1.0, 0.0  # of Q's rotation before, and of P's
+    for k in range(first, last + 1):
+        x = cosine * d[k] if abs(d[k]) >= TINY else 0.0
+        if k == last:
+            e[k - 1], d[k] = q * x, p * x
+            break
+        cosine, sine, r = rotation(x, e[k])
+        if k > first:
+            e[k - 1] = q * r
+        p, q, d[k] = rotation(p * r, sine * d[k + 1])
+        angles[0, 0, k], angles[0, 1, k] = p, q
+        angles[1, 0, k], angles[1, 1, k] = cosine, sine
+
+
+def unfinished(beside: float, before: float, first: int, last: int) -> float:
+    """Return |β₁²β₂|, which falls with every sweep that rounding errors do not stall."""
+    return abs(beside * beside * (before if last - first > 1 else 1.0))
 
 
 def shift(d: np.ndarray, e: np.ndarray, first: int, last: int) -> float:
-    """Return the shift of BᵀB over B's first number: 0 if there is a zero on the diagonal of the block."""
-    for i in range(first, last + 1):
-        if abs(d[i]) < TINY:
-            return 0.0
+    """Return Wilkinson's shift of BᵀB over B's first number, which is not zero."""
     above = e[last - 2] if last - 1 > first else 0.0
     a, b, g = d[last - 1], e[last - 1], d[last]
     return corner(a * a + above * above, a * b, g * g + b * b) / d[first]
@@ -113,8 +166,6 @@ def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) ->
     d, e : the diagonal and what is beside, or above, it; n numbers with 0 as the last.
     matrices : Z for QᵀZ, where T = QDQᵀ is tridiagonal; U and V for PᵀU and QᵀV, where B = PDQᵀ is
         bidiagonal.
-
-    LinAlgError if that takes too many sweeps.
     """
     form: Any = compiled(FORM) or sys.modules[__name__]
     sweep = form.tridiagonal_sweep if len(matrices) == 1 else form.bidiagonal_sweep
@@ -125,16 +176,14 @@ def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) ->
         for i, rows in enumerate(matrices):
             form.rotate(rows, spans[:pending], np.ascontiguousarray(angles[:pending, i]))
 
-    last, sweeps = len(d) - 1, 0
+    last, stalls = len(d) - 1, 0
     while last > 0:
-        first = form.block(d, e, last)
+        first = form.block(d, e, last, *dropped(stalls))
         if first == last:
-            last, sweeps = last - 1, 0
+            last, stalls = last - 1, 0
             continue
-        if sweeps == MOST_SWEEPS:
-            raise LinAlgError("the QR iteration did not converge")
-        sweep(d, e, first, last, angles[pending])
-        spans[pending], pending, sweeps = (first, last), pending + 1, sweeps + 1
+        stalls += sweep(d, e, first, last, angles[pending])
+        spans[pending], pending = (first, last), pending + 1
         if pending == SWEEPS_TOGETHER:
             apply()
             pending = 0

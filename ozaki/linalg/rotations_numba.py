@@ -2,7 +2,7 @@
 
 from functools import wraps
 
-from numba import float64, int64, void
+from numba import boolean, float64, int64, void
 from numba.extending import overload
 
 from multiword.runtime.jit import jit
@@ -12,7 +12,7 @@ _COLUMNS = 128
 """Of 1,000 rows they take 1 MiB, which stays in the second cache."""
 
 _NUMBERS, _ANGLES = float64[::1], float64[:, :, ::1]
-_SWEEP = void(_NUMBERS, _NUMBERS, int64, int64, _ANGLES)
+_SWEEP = boolean(_NUMBERS, _NUMBERS, int64, int64, _ANGLES)
 
 
 def _called_as_it_stands(function):
@@ -24,10 +24,16 @@ def _called_as_it_stands(function):
         return function
 
 
-for function in (rotations.rotation, rotations.corner, rotations.shift):
+for function in (
+    rotations.rotation,
+    rotations.corner,
+    rotations.shift,
+    rotations.unfinished,
+    rotations.singular_sweep,
+):
     _called_as_it_stands(function)
 
-block = jit(int64(_NUMBERS, _NUMBERS, int64))(rotations.block)
+block = jit(int64(_NUMBERS, _NUMBERS, int64, float64, float64))(rotations.block)
 tridiagonal_sweep = jit(_SWEEP)(rotations.tridiagonal_sweep)
 bidiagonal_sweep = jit(_SWEEP)(rotations.bidiagonal_sweep)
 

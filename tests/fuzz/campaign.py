@@ -34,13 +34,14 @@ from tests.fuzz import (
     exact_words,
     shared,
     situations,
+    spectra,
 )
 from tests.fuzz.draw import Draw
 from tests.fuzz.tally import Tally, one_case, one_thread, reproducer, run, seed_of
 
 _MODULES = (
     *(exact_products, exact_matmul, exact_sums, exact_state, exact_words, exact_bounds),
-    *(exact_int8, exact_linalg, shared, situations),
+    *(exact_int8, exact_linalg, spectra, shared, situations),
 )
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.campaign"

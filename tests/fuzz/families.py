@@ -18,7 +18,7 @@ class Family(NamedTuple):
 
 GEMMS = "accurate_dgemm accurate_sgemm accurate_zgemm accurate_cgemm"
 INTEGERS, BOUND, BITS = "integers, rounded once", "a proved bound", "the bits of another form of the call"
-RATIONAL = "fractions"
+RATIONAL, LAPACK = "fractions", "errors of LAPACK's size"
 _FACTORIZATIONS = "linalg.cholesky linalg.qr linalg.lu_factor linalg.lu_solve"
 _SPECTRA = "linalg.eigh linalg.eigvalsh linalg.svd linalg.svdvals"
 _SYSTEMS = "linalg.solve linalg.inv linalg.det linalg.slogdet linalg.lstsq linalg.solve_triangular"
@@ -54,6 +54,7 @@ FAMILIES = {
     "groups": Family(_GROUPS, INTEGERS),
     "fingerprint": Family("fingerprint", BITS),
     "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS}", BITS),
+    "linalg: clusters": Family(_SPECTRA, LAPACK),
     "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
     "linalg.verified": Family(
         "linalg.verified.inv linalg.verified.certify linalg.verified.det linalg.verified.lstsq"

@@ -7,6 +7,8 @@ import ozaki.linalg
 from multiword.runtime import compiled
 from ozaki.linalg import rotations, two_sided, verified
 from tests.exact import same
+from tests.fuzz.draw import Draw
+from tests.fuzz.spectra import check_pairs, check_triplets, spectra
 from tests.gpu.same import same_on_the_gpu
 from tests.linalg.test_same_bits import DTYPES, numbers
 
@@ -145,11 +147,57 @@ def test_what_is_no_square_matrix_or_triangle_is_refused():
         ozaki.linalg.eigh(np.eye(2), "lower")
 
 
-def test_an_iteration_that_does_not_end_is_an_error():
-    """Of numbers whose squares overflow: `eigh` and `svd` scale theirs before."""
-    d, e = np.array([1e160, 0.0]), np.array([1e150, 0.0])
-    with np.errstate(over="ignore"), pytest.raises(np.linalg.LinAlgError, match="did not converge"):
-        rotations.diagonalize(d, e, [np.eye(2)])
+DUMMIES = np.c_[np.ones(62), np.eye(10)[np.arange(62) % 10][:, 1:]]
+"""A block [x e; 0 x] of it is left, whose e is a few units roundoff of x, and which no sweep changes."""
+
+
+@pytest.mark.parametrize("a", [DUMMIES, DUMMIES.T, 2 * DUMMIES, DUMMIES * (1 - 1j), DUMMIES[:, ::-1]])
+def test_clusters_of_equal_singular_values(a):
+    check_triplets(np.ascontiguousarray(a))
+    check_pairs(a.conj().T @ a)
+
+
+@pytest.mark.parametrize("case", [1634, 2805, *range(40)])
+def test_a_sample_of_clusters(case):
+    spectra(Draw((5, case)))
+
+
+def check_bidiagonal(d, e):
+    """The rotations are orthogonal, and take B to the diagonal."""
+    n = len(d)
+    bidiagonal = np.diag(d) + np.diag(e[:-1], 1)
+    u, v = np.eye(n), np.eye(n)
+    values = d.copy()
+    rotations.diagonalize(values, e.copy(), [u, v])
+    assert orthonormal(u)
+    assert orthonormal(v)
+    assert abs((u.T * values) @ v - bidiagonal).max() <= n * 2.0**-50 * abs(bidiagonal).max()
+
+
+@pytest.mark.parametrize("zeros", [[0], [4], [9], [0, 1, 5], range(10)])
+@pytest.mark.parametrize("size", [0.0, 2.0**-300])
+def test_zeros_on_the_diagonal_are_found_by_one_sweep(zeros, size):
+    """Exactly zero, so that they need not be told from rounding errors."""
+    d, e = np.ones(10), np.append(np.full(9, 0.5), 0)
+    d[list(zeros)] = size
+    angles = np.zeros((2, 2, 10))
+    after, beside = d.copy(), e.copy()
+    assert not rotations.bidiagonal_sweep(after, beside, 0, 9, angles)
+    assert (after[9], beside[8]) == (0, 0)
+    check_bidiagonal(d, e)
+
+
+def test_stalled_sweeps_end_with_what_they_leave_dropped(monkeypatch):
+    """Sweeps that change nothing, as of rounding errors: numbers are dropped within PATIENCE + 40 of them."""
+    for sweep in ("tridiagonal_sweep", "bidiagonal_sweep"):
+        monkeypatch.setattr(rotations, sweep, lambda *_: True)
+    monkeypatch.setattr(rotations, "compiled", lambda _: None)
+    for matrices in ([np.eye(3)], [np.eye(3), np.eye(3)]):
+        d, e = np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.5, 0.0])
+        rotations.diagonalize(d, e, matrices)
+        assert not e.any()
+    share, least = rotations.dropped(rotations.PATIENCE)
+    assert (share, least) == (rotations.NEGLIGIBLE, rotations.TINY)
 
 
 @needs_numba
