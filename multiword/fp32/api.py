@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.fp32.execute import Gemm, execute, multiply_natively, reason_for_rejection
+from multiword.fp32.bounds import AMPLIFICATION
+from multiword.fp32.execute import Gemm, execute, measured, multiply_natively, reason_for_rejection
 from multiword.fp32.plan import Plan, candidates, make_plan
+from multiword.fp32.ranges import range_error
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
 from multiword.runtime.arrays import (
     Array,
     as_array,
     check_out,
     check_same_device,
+    is_cupy,
     namespace,
     on_device_of_arrays,
     quietly,
@@ -138,12 +143,13 @@ def matmul_plan(
 ) -> Plan:
     """Return what `matmul` would do with these matrices: scheme, calls, workspace, bound.
 
-    As `multiword.matmul`; differs in multiplying nothing: both matrices are split. For stacks, the plan is
-    that of the first pair.
+    As `multiword.matmul`; differs in multiplying nothing: both matrices are split, those of a GPU in copies
+    on the host. For stacks, the plan is that of the first pair.
 
     Returns
     -------
-    A report to print.
+    A report to print. Its bound holds for these matrices: numbers that underflow in words, or in float32,
+    make it larger than `error_bound`, and it is infinite, with a warning, where they may overflow.
 
     >>> print(matmul_plan(np.ones((4, 300), np.float32), np.ones((300, 5), np.float32)))
     product     (4, 300) by (300, 5), float32, engine host
@@ -163,16 +169,42 @@ def matmul_plan(
 
 
 def _plan(gemm: Gemm, chosen: str | Scheme | None) -> Plan:
-    if chosen is not None:
-        name = chosen if isinstance(chosen, str) else "given"
-        return make_plan(gemm.shape, gemm.engine, name, get_scheme(chosen), gemm.workspace)
     rejected = []
-    for name, scheme in candidates(*gemm.shape, gemm.engine):
-        reason = reason_for_rejection(gemm, name, scheme)
-        if reason is None:
-            break
-        rejected.append((name, reason))
-    return make_plan(gemm.shape, gemm.engine, name, scheme, gemm.workspace, tuple(rejected))
+    if chosen is not None:
+        name, scheme = chosen if isinstance(chosen, str) else "given", get_scheme(chosen)
+    else:
+        for name, scheme in candidates(*gemm.shape, gemm.engine):
+            reason = reason_for_rejection(gemm, name, scheme)
+            if reason is None:
+                break
+            rejected.append((name, reason))
+    plan = make_plan(gemm.shape, gemm.engine, name, scheme, gemm.workspace, tuple(rejected))
+    return plan if 0 in gemm.shape else _bounded(plan, gemm, guess=chosen is None)
+
+
+def _bounded(plan: Plan, gemm: Gemm, guess: bool) -> Plan:
+    """Return the plan with a bound that holds for these matrices, or warn that none does."""
+    plain = plan.scheme.plain
+    scheme = replace(plan.scheme, scaled_lines=False) if plain else plan.scheme
+    if is_cupy(gemm.a):
+        gemm = replace(gemm, a=gemm.a.get(), bt=gemm.bt.get())
+    # A centred scheme is not centred where that would cancel.
+    forms = {scheme, scheme if guess else replace(scheme, centred=False)}
+    error = max(range_error(measured(gemm, form, guess=guess)) for form in forms)
+    bound = plan.bound + error * (1 + AMPLIFICATION if scheme.centred else 1)
+    if bound < 1:
+        return replace(plan, bound=bound)
+    words = "" if plain else f"numbers leave the range of {scheme.word} words, or "
+    advice = "" if plain or scheme.scaled_lines else f"{_SCALED} scale rows and columns; "
+    warnings.warn(
+        f"no bound holds: {words}the product leaves the range of float32; "
+        f"{advice}ozaki.accurate_dgemm multiplies in float64",
+        stacklevel=5,
+    )
+    return replace(plan, bound=math.inf)
+
+
+_SCALED = ", ".join(f'"{name}"' for name, s in SCHEMES.items() if s.scaled_lines and not s.plain)
 
 
 def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k: int) -> bool:

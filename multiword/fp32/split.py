@@ -146,20 +146,14 @@ def split_operands(
 
 def _split_on_host(vectors: Vectors, xs: tuple[Array, Array | None], parts: list[Array]) -> list[Array]:
     scheme, k = vectors.scheme, vectors.a.shape[1]
-    flags = Flags.of(vectors.flags.tolist())
-    exact = scheme.scaled_lines and flags.integers(k)
-    centred = scheme.centred and flags.centring(k)
+    exact = scheme.scaled_lines and Flags.of(vectors.flags.tolist()).integers(k)
     result: list[Array] = []
     for side, (x, of) in enumerate(zip(xs, parts, strict=True)):
         if x is None:
             continue
         words = np.zeros((len(x), scheme.words, vectors.padded_k), FORMATS[scheme.word].dtype)
         if x.size:
-            fields = flags.b if side else flags.a
-            shift = common_shift(fields["highest"], fields["lowest"], vectors.target)
-            if scheme.scaled_lines and shift is not None:
-                of["shift"] = shift
-            y = _scaled(x, of, centred)
+            y = scaled_on_host(vectors, side, x, of)
             _complete(y, of, vectors.target, scheme.word, vectors.flags[SIDE * side :])
             weights = None if exact or side else vectors.weights
             for i, value in enumerate(split_elements(y, scheme, weights)):
@@ -168,9 +162,14 @@ def _split_on_host(vectors: Vectors, xs: tuple[Array, Array | None], parts: list
     return result
 
 
-def _scaled(x: Array, of: Array, centred: bool) -> Array:
-    """Return y = (x - c)·2^s."""
-    if not centred:
+def scaled_on_host(vectors: Vectors, side: int, x: Array, of: Array) -> Array:
+    """Return y = (x - c)·2^s for vectors x of A (side 0) or B (1); complete their records with c and s."""
+    scheme, flags = vectors.scheme, Flags.of(vectors.flags.tolist())
+    fields = flags.b if side else flags.a
+    shift = common_shift(fields["highest"], fields["lowest"], vectors.target)
+    if scheme.scaled_lines and shift is not None:
+        of["shift"] = shift
+    if not (scheme.centred and flags.centring(x.shape[1])):
         of["centre"] = 0
     part = np.clip(of["shift"], -126, 127)  # two factors where one would leave fp32's range
     first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (part, of["shift"] - part))

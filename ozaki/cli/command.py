@@ -28,7 +28,7 @@ Matrix products in double precision, with the same bits on every machine.
   python -m ozaki a.npy b.npy -o c.npy     multiply the matrices of two files into a third
   python -m ozaki run script.py ...        run a program on CuPy, its matrix products replaced
 
-Files are .npy, .csv with commas, or MatrixMarket's .mtx, which SciPy reads; results .npy or .csv; - is a .npy
+Files are .npy, .csv with commas, or MatrixMarket's .mtx; results .npy or .csv; - is a .npy
 file from the standard input or to the standard output. The product is float64, or complex128 if one of the
 matrices is complex.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 import warnings
@@ -19,6 +18,8 @@ from multiword.engines import Engine, declared, get_engine
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.options import exactly
 from ozaki.api import accurate_dgemm, accurate_zgemm, plan
+from ozaki.cli.decimals import float64_of
+from ozaki.cli.matrix_market import read_matrix_market
 from ozaki.cli.output import OutputFile
 from ozaki.fingerprints import fingerprint
 
@@ -101,7 +102,7 @@ def load_numbers(path: Path) -> np.ndarray:
     """Return the matrix or vector in a .npy, .csv or .mtx file as float64 or complex128, without rounding.
 
     "-" is a .npy file from the standard input. OSError or ValueError if there is none, or one that these
-    dtypes cannot hold exactly; MemoryError for one that is too large; ImportError for .mtx without SciPy.
+    dtypes cannot hold exactly; MemoryError for one that is too large.
     """
     try:
         x = _READERS.get(path.suffix.lower(), _read_npy)(path)
@@ -137,41 +138,11 @@ def _read_csv(path: Path) -> np.ndarray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # of a file without numbers
-            return np.loadtxt(path, delimiter=",", ndmin=2, converters=_number, encoding="utf-8-sig")
+            return np.loadtxt(path, delimiter=",", ndmin=2, converters=float64_of, encoding="utf-8-sig")
     except UserWarning as error:
         raise ValueError(f"{path} is empty") from error
     except ValueError as error:
         raise ValueError(f"{path} is no table of numbers with commas: {error.__cause__ or error}") from error
 
 
-def _number(text: str) -> float:
-    """Return the float64 nearest to a decimal number. ValueError for an integer that is none, and for numbers
-    that would become 0 or infinite."""
-    x = float(text)
-    significand = text.strip().lower().partition("e")[0]
-    lost = math.isinf(x) or (x == 0 and any(digit in significand for digit in "123456789"))
-    if "_" in text or (lost and "inf" not in text.lower()):
-        raise ValueError(f"float64 cannot hold {text.strip()}")
-    if text.strip().lstrip("+-").isdecimal() and int(x) != int(text):
-        raise ValueError(f"float64 cannot hold {text.strip()} exactly")
-    return x
-
-
-def _read_mtx(path: Path) -> np.ndarray:
-    try:
-        from scipy.io import mmread
-    except ImportError as error:
-        raise ImportError(f"SciPy reads {path}, and is not installed: pip install scipy") from error
-    try:
-        x = mmread(path)
-    except ValueError as error:
-        raise ValueError(f"{path} is no Matrix Market file: {error}") from error
-    if not hasattr(x, "toarray"):
-        return x
-    places = np.ravel_multi_index((x.row, x.col), x.shape) if x.nnz else x.row
-    if np.unique(places).size < x.nnz:
-        raise ValueError(f"{path} names a place twice; the numbers there would be added, and rounded")
-    return x.toarray()
-
-
-_READERS: dict[str, Callable[[Path], np.ndarray]] = {".csv": _read_csv, ".mtx": _read_mtx}
+_READERS: dict[str, Callable[[Path], np.ndarray]] = {".csv": _read_csv, ".mtx": read_matrix_market}

@@ -613,6 +613,10 @@ def test_info_of_a_machine_with_everything_installed():
     ]
 
 
+REAL = "%%MatrixMarket matrix array real general\n1 1\n"
+COORDINATE = "%%MatrixMarket matrix coordinate real general\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -622,16 +626,68 @@ def test_info_of_a_machine_with_everything_installed():
         ("a.csv", "", "is empty"),
         ("a.mtx", "hello", "a.mtx is no Matrix Market file"),
         ("a.mtx", "%%MatrixMarket matrix coordinate real general\n1 1 2\n1 1 1e16\n1 1 1\n", "twice"),
+        ("a.mtx", REAL + "1e400\n", "line 3: float64 cannot hold 1e400"),
+        ("a.mtx", REAL + "-1e-400\n", "cannot hold -1e-400"),
+        ("a.mtx", REAL + "9007199254740993\n", "cannot hold 9007199254740993 exactly"),
+        ("a.mtx", REAL.replace("real", "integer") + "1" * 400, "... of 400 characters"),
+        ("a.mtx", REAL.replace("real", "integer") + "9223372036854775809", "9223372036854775809 exactly"),
+        ("a.mtx", REAL.replace("real", "complex") + "1 1e400", "cannot hold 1e400"),
+        ("a.mtx", REAL + "1_0\n", "cannot hold 1_0"),
+        ("a.mtx", REAL, "it has 0 entries, not 1"),
+        ("a.mtx", REAL + "1 2\n", "line 3: 1 numbers are expected, not 2"),
+        ("a.mtx", REAL.replace("1 1", "1"), "line 2 must hold the numbers of rows and columns, not '1'"),
+        ("a.mtx", REAL.replace("1 1", "1 -1"), "not '1 -1'"),
+        ("a.mtx", REAL.replace("real", "fuzzy"), "unknown kind of matrix: array fuzzy general"),
+        ("a.mtx", COORDINATE + "1 1 1\n1 2 5", "outside of its 1 rows and 1 columns"),
+        ("a.mtx", COORDINATE + "1 1 1\n0 1 5", "outside of its 1 rows"),
+        ("a.mtx", COORDINATE + "1 1 1\n99999999999999999999 1 5", "line 3: "),
+        ("a.mtx", COORDINATE + f"{2**33} {2**33} 0\n", f"no memory for {2**33} x {2**33} float64 numbers"),
+        ("a.mtx", COORDINATE + f"{10**30} 1 0\n", "no memory for 1"),
+        ("a.mtx", COORDINATE.replace("general", "symmetric") + "1 2 0\n", "2 columns are not symmetric"),
     ],
 )
 def test_numbers_that_would_be_lost_are_refused(tmp_path, capsys, name, content, words):
-    if name.endswith("mtx"):
-        pytest.importorskip("scipy")
     (tmp_path / name).write_text(content)
     assert run(tmp_path, name, name, "-o", "c.npy") == 2
     message = capsys.readouterr().err
     assert words in message
     assert message.count("\n") == 1
+
+
+MARKET = "%%MatrixMarket matrix "
+KINDS_OF_MATRIX = {
+    "array real general\n2 3\n1\n2\n3\n4\n5\n6\n": [[1, 3, 5], [2, 4, 6]],
+    "array integer symmetric\n2 2\n1\n2\n3\n": [[1, 2], [2, 3]],
+    "array real skew-symmetric\n3 3\n1\n2\n3\n": [[0, -1, -2], [1, 0, -3], [2, 3, 0]],
+    "array complex hermitian\n2 2\n1 0\n2 5\n3 0\n": [[1, 2 - 5j], [2 + 5j, 3]],
+    "array real general\n0 3\n": np.zeros((0, 3)),
+    "coordinate real general\n% why\n\n2 3 2\n2 1 0.1\n1 3 -inf\n": [[0, 0, -np.inf], [0.1, 0, 0]],
+    "coordinate pattern symmetric\n2 2 2\n1 1\n2 1\n": [[1, 1], [1, 0]],
+    "coordinate complex hermitian\n2 2 1\n2 1 3 4\n": [[0, 3 - 4j], [3 + 4j, 0]],
+    "coordinate integer general\n1 2 2\n1 1 18446744073709551616\n1 2 -9007199254740994\n": [
+        [2.0**64, -(2.0**53) - 2]
+    ],
+}
+
+
+@pytest.mark.parametrize("text", KINDS_OF_MATRIX)
+def test_matrix_market_files(tmp_path, text):
+    (tmp_path / "a.mtx").write_text(MARKET + text)
+    x, expected = load_numbers(tmp_path / "a.mtx"), np.array(KINDS_OF_MATRIX[text])
+    assert x.dtype == (np.complex128 if "complex" in text else np.float64)
+    assert (x + 0).tobytes() == (expected.astype(x.dtype) + 0).tobytes()  # −0 of mirrored zeros aside
+
+
+def test_matrix_market_files_are_read_as_scipy_reads_them(tmp_path):
+    io, sparse = pytest.importorskip("scipy.io"), pytest.importorskip("scipy.sparse")
+    rng = np.random.default_rng(1)
+    dense = rng.standard_normal((7, 5))
+    square = np.rint(9 * rng.standard_normal((6, 6)))
+    matrices = [dense, dense * 1j + 2, sparse.coo_array(np.where(dense > 0, dense, 0)), square + square.T]
+    for x in [*matrices, square - square.T, sparse.coo_array(square - square.T)]:
+        io.mmwrite(tmp_path / "a.mtx", x)
+        expected = x.toarray() if sparse.issparse(x) else x
+        assert np.array_equal(load_numbers(tmp_path / "a.mtx"), expected)
 
 
 def test_tables_with_a_byte_order_mark(tmp_path):
