@@ -1,52 +1,63 @@
 """The tests test something: no comparison of a value with itself, no test without an assertion."""
 
 import ast
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-TREES = {path: ast.parse(path.read_text()) for path in sorted(HERE.rglob("*.py"))}
+PATHS = sorted(HERE.rglob("*.py"))
 
 
-def nodes(tree, kind):
-    return (node for node in ast.walk(tree) if isinstance(node, kind))
+@cache
+def nodes_of(path):
+    """The nodes of a file that are looked at."""
+    kinds = (ast.FunctionDef, ast.Compare, ast.Assert)
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
 
 
-def asserts(function) -> bool:
-    """Whether there is an assertion in a function, or an exception or warning that is expected."""
-    expected = any(node.attr in ("raises", "warns") for node in nodes(function, ast.Attribute))
-    return expected or any(True for _ in nodes(function, ast.Assert))
+def described(function):
+    """Whether there is an assertion in a function, or an exception or warning that is expected; what it calls."""
+    asserts, called = False, set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert) or (
+            isinstance(node, ast.Attribute) and node.attr in ("raises", "warns")
+        ):
+            asserts = True
+        elif isinstance(node, ast.Call):
+            called.add(getattr(node.func, "attr", getattr(node.func, "id", "")))
+    return asserts, called
 
 
-def called(function) -> set[str]:
-    names = (node.func for node in nodes(function, ast.Call))
-    return {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in names}
+@cache
+def checking() -> set[str]:
+    """Functions with an assertion in them or in a function of the tests that they call, by name."""
+    functions = [node for path in PATHS for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
+    descriptions = [(f.name, *described(f)) for f in functions]
+    found = {name for name, asserts, _ in descriptions if asserts}
+    while more := {name for name, _, called in descriptions if called & found} - found:
+        found |= more
+    return found
 
 
-FUNCTIONS = [node for tree in TREES.values() for node in nodes(tree, ast.FunctionDef)]
-CHECKING = {f.name for f in FUNCTIONS if asserts(f)}
-"""Functions with an assertion in them or in a function of the tests that they call, by name."""
-
-while more := {f.name for f in FUNCTIONS if called(f) & CHECKING} - CHECKING:
-    CHECKING |= more
-
-
-@pytest.mark.parametrize("path", TREES, ids=lambda path: str(path.relative_to(HERE)))
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(HERE)))
 def test_every_test_asserts_something_and_compares_nothing_with_itself(path):
-    for test in nodes(TREES[path], ast.FunctionDef):
-        assert not test.name.startswith("test_") or test.name in CHECKING, test.name
-    for compared in nodes(TREES[path], ast.Compare):
-        values = [ast.dump(x) for x in (compared.left, *compared.comparators)]
-        assert all(x != y for x, y in pairwise(values)), ast.unparse(compared)
-    for assertion in nodes(TREES[path], ast.Assert):
-        assert not isinstance(assertion.test, ast.Constant | ast.Tuple), ast.unparse(assertion)
+    for node in nodes_of(path):
+        if isinstance(node, ast.FunctionDef):
+            assert not node.name.startswith("test_") or node.name in checking(), node.name
+        elif isinstance(node, ast.Compare):
+            values = [ast.dump(x) for x in (node.left, *node.comparators)]
+            assert all(x != y for x, y in pairwise(values)), ast.unparse(node)
+        else:
+            assert not isinstance(node.test, ast.Constant | ast.Tuple), ast.unparse(node)
 
 
 def test_what_tests_nothing_is_noticed():
-    empty = ast.parse("def test_nothing():\n    compute()").body[0]
-    assert not asserts(empty)
-    assert not called(empty) & CHECKING
+    asserts, called = described(ast.parse("def test_nothing():\n    compute()").body[0])
+    assert not asserts
+    assert called == {"compute"}
+    assert not called & checking()
     full = ast.parse("def test_something():\n    with pytest.raises(ValueError):\n        compute()").body[0]
-    assert asserts(full)
+    assert described(full)[0]

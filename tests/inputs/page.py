@@ -1,20 +1,16 @@
 """`python -m tests.inputs.page`: writes `docs/inputs.md`, the table of `inputs` as a page."""
 
-from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import TypeVar
 
-from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, expected, skipped
+from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS
+from tests.inputs.classes import classes, grouped, outcome
 from tests.inputs.kinds import LAYOUTS, REFUSED, Kind
 from tests.inputs.tables import Function
 from tests.reductions import ONE_ARRAY
 
 PAGE = Path(__file__).parents[2] / "docs" / "inputs.md"
 
-T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
-
-CELLS = {SAME: "✓", TYPE: "`TypeError`", VALUE: "`ValueError`"}
+CELLS = {SAME: "✓", TYPE: "`TypeError`", VALUE: "`ValueError`", None: "–"}
 
 INTRODUCTION = """\
 # What functions accept
@@ -78,24 +74,23 @@ def page() -> str:
             *([NOTES[title]] if title in NOTES else []),
             _table(functions),
         ]
-    rows = _alike(WIDE_INTEGERS, lambda name: WIDE_INTEGERS[name][0])
+    rows = grouped(WIDE_INTEGERS, lambda name: WIDE_INTEGERS[name][0])
     lines = [f"| {_listed({n: f'`{n}`' for n in names})} | {CELLS[result]} |" for result, names in rows]
     return "\n".join([*parts, INTEGERS, "| functions | outcome |", "| --- | --- |", *lines, ""])
 
 
 def _table(functions: tuple[Function, ...]) -> str:
-    kinds = functions[0].kinds
-    columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in kinds))
-    heads = [_heading(alike) for _, alike in columns]
-    rows = _alike(kinds, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
-    lines = [f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
-    lines += [f"| {_named(alike)} | {' | '.join(cells)} |" for cells, alike in rows]
+    columns, rows = classes(functions)
+    lines = [f"| input | {' | '.join(map(_heading, columns))} |", f"| --- |{' --- |' * len(columns)}"]
+    for kinds in rows:
+        cells = [CELLS[outcome(column[0], kinds[0])] for column in columns]
+        lines.append(f"| {_named(kinds)} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
 def _heading(functions: list[Function]) -> str:
     """Names without their package, each with its arguments."""
-    named = _alike(functions, lambda f: f.name)
+    named = grouped(functions, lambda f: f.name)
     return _listed(
         {
             name: f"`{name.rpartition('.')[2]}({', '.join(f.argument for f in alike)})`"
@@ -119,18 +114,6 @@ def _named(kinds: list[Kind]) -> str:
     together = {name: alike for name, alike in SHORT.items() if set(alike) <= set(kinds)}
     known = {kind for alike in together.values() for kind in alike}
     return ", ".join([*together, *(kind.name for kind in kinds if kind not in known)])
-
-
-def _alike(things: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:
-    """Things with the same key together, in the order of the first of each."""
-    found: dict[K, list[T]] = {}
-    for thing in things:
-        found.setdefault(key(thing), []).append(thing)
-    return list(found.items())
-
-
-def _cell(function: Function, kind: Kind) -> str:
-    return "–" if skipped(function, kind) else CELLS[expected(function, kind).result]
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from tests.inputs import (
     skipped,
 )
 from tests.inputs import page as inputs_page
+from tests.inputs.classes import cells_of_classes
 from tests.inputs.extras import PACKAGES, missing_package, public_names
 from tests.precision import double_precision_in_jax
 
@@ -64,8 +65,6 @@ def check_error(error: Exception, outcome: Outcome) -> None:
 
 def check_cell(function, kind) -> None:
     outcome = expected(function, kind)
-    if package := missing(function, kind):
-        pytest.skip(f"needs {package}")
     given = made_input(function, kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -81,12 +80,35 @@ def check_cell(function, kind) -> None:
         assert one == other if isinstance(other, str | bytes) else difference(one, other) is None
 
 
-CELLS = [(f, k) for f in FUNCTIONS for k in f.kinds if not skipped(f, k)]
+CELLS = cells_of_classes()
 
 
 @pytest.mark.parametrize(("function", "kind"), [pytest.param(f, k, id=f"{f} {k.name}") for f, k in CELLS])
 def test_the_table_holds(function, kind):
+    """In a cell of each class of functions and kinds."""
+    if package := missing(function, kind):
+        pytest.skip(f"needs {package}")
     check_cell(function, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+def test_the_whole_table_holds(function):
+    """Every kind that the installed packages can make."""
+    wrong = {}
+    for kind in function.kinds:
+        if skipped(function, kind) or missing(function, kind):
+            continue
+        try:
+            check_cell(function, kind)
+        except Exception as error:
+            wrong[kind.name] = error
+    assert not wrong
+
+
+def test_classes_have_every_function_and_every_kind():
+    assert {str(function) for function, _ in CELLS} == set(map(str, FUNCTIONS))
+    assert {kind for _, kind in CELLS} == {kind for function in FUNCTIONS for kind in function.kinds}
 
 
 @pytest.mark.parametrize("name", WIDE_INTEGERS)
