@@ -19,7 +19,7 @@ def nodes_of(path):
 
 
 def described(function):
-    """Whether there is an assertion in a function, or an exception or warning that is expected; what it calls."""
+    """Whether a function asserts, or expects an exception or a warning; and what it calls."""
     asserts, called = False, set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assert) or (
