@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, put_one_nan, real_parts, where_lies
+from multiword.runtime.arrays import Array, is_cupy, namespace, put_one_nan, real_parts, where_lies
 from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import (
@@ -33,6 +33,7 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
+from ozaki.sums.exact import moments
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
@@ -139,6 +140,8 @@ class Reduction:
     real : what a result is that is real whatever its arguments are; else empty.
     skip_nan : whether NaN is left out, and not counted.
     zero : what stands for numbers that are left out: −0 changes no zero's sign.
+    on_gpu : on_gpu(x, reduced, rounding, **options) rounds the results of ordinary arrays on a GPU; None for
+        others, which have exact sums.
     name : of the public function.
     """
 
@@ -149,6 +152,7 @@ class Reduction:
     real: str = ""
     skip_nan: bool = False
     zero: float = 0.0
+    on_gpu: Callable[..., Array | None] | None = None
     name: str = ""
 
     @property
@@ -193,6 +197,10 @@ class Reduction:
         arrays = [*arrays, where] if masked else arrays
         kept = tuple(a for a in range(x.ndim) if a not in axes)
         moved, reduced = [y.transpose(axes + kept) for y in arrays], len(axes)
+        if self.on_gpu is not None and is_cupy(x) and not masked:
+            found = self.on_gpu(moved[0], reduced, self.rounding(target), **options)
+            if found is not None:
+                return found.reshape([x.shape[a] for a in kept])
         result = np.empty([x.shape[a] for a in kept], target)
         for output in tiles(result.shape, OUTPUTS_ON_HOST):
             values = result[cast(Any, (*output, ...))]
@@ -202,11 +210,15 @@ class Reduction:
             values[...] = self.rounded(sums, counts, target, **options).reshape(values.shape)
         return where_lies(x, result)
 
+    def rounding(self, target: np.dtype) -> Rounding:
+        """Return what becomes of exact sums for results of this dtype."""
+        return Rounding(format_of(target), root=self.root)
+
     def rounded(
         self, sums: list[list[FixedPoint]], counts: Counts, target: np.dtype, **options: Any
     ) -> Array:
         """Return the results of exact sums, of which each output had so many numbers, as a vector."""
-        values = self.finish(sums, counts, Rounding(format_of(target), root=self.root), **options)
+        values = self.finish(sums, counts, self.rounding(target), **options)
         return joined([narrow(v, real_dtype(target)) for v in values], target)
 
     def counted(self, x: Array, reduced: int, where: Array | None) -> tuple[Array, list[int]]:
@@ -238,9 +250,15 @@ def is_nan(x: Array) -> Array:
 
 SUM = Reduction((elements,), rounded_totals, summed_dtype)
 MEAN = Reduction((elements,), means, quotient_dtype, zero=-0.0)
-VARIANCE = Reduction((elements, squares), _variances, quotient_dtype, real="a variance")
+VARIANCE = Reduction(
+    (elements, squares), _variances, quotient_dtype, real="a variance", on_gpu=moments.variances
+)
 DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
-WITHOUT_NAN: dict[str, Any] = {"finish": partial(_variances, skip_nan=True), "skip_nan": True}
+WITHOUT_NAN: dict[str, Any] = {
+    "finish": partial(_variances, skip_nan=True),
+    "on_gpu": partial(moments.variances, skip_nan=True),
+    "skip_nan": True,
+}
 """What variances and standard deviations without NaN differ in."""
 
 REDUCTIONS: dict[str, Reduction] = {}

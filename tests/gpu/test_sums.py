@@ -395,3 +395,64 @@ def test_flags_are_kept_between_devices(cupy, first, second):
             for more in (np.array([-0.0]), cupy.array([-0.0])):
                 again = ExactSum().merge(total).add(more)
                 assert again.to_bytes() == (expected + ExactSum().add(np.array([-0.0]))).to_bytes()
+
+
+SHAPES = [
+    (1, 7),
+    (3, 1),
+    (1000, 4),
+    (4, 1000),
+    (300, 768),
+    (768, 300),
+    (70_000, 3),
+    (2, 100_001),
+    (1, 300_000),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "complex64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_variances_in_one_pass(cupy, shape, dtype):
+    """Long and short rows and columns, by one block and by several; on a CPU they are rounded by integers."""
+    rng = np.random.default_rng(len(dtype))
+    x = (
+        rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+        if dtype[0] == "c"
+        else 3 + rng.random(shape)
+    )
+    x = x.astype(dtype)
+    for y in (x, x[:, ::-1], np.asfortranarray(x)):
+        for axis in (0, 1, None):
+            for options in ({}, {"ddof": 1}, {"ddof": 5}):
+                same_on_the_gpu(ozaki.var, y, axis=axis, **options)
+            same_on_the_gpu(ozaki.std, y, axis=axis, ddof=1)
+
+
+@pytest.mark.parametrize("function", [ozaki.var, ozaki.std, ozaki.nanvar, ozaki.nanstd])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_variances_of_what_is_not_ordinary(cupy, function, dtype):
+    """Zeros, equal numbers, cancellation, subnormal numbers, wide ranges, Inf and NaN; one number, and none."""
+    rng = np.random.default_rng(0)
+    ordinary = rng.standard_normal((40, 60))
+    cases = [
+        np.zeros((3, 5)),
+        np.full((3, 5), 1e-30),
+        1e8 + ordinary,
+        ordinary * 2.0**-140,
+        np.ldexp(ordinary, rng.integers(-60, 60, ordinary.shape)),
+        np.where(rng.random(ordinary.shape) < 0.1, np.nan, ordinary),
+        np.where(rng.random(ordinary.shape) < 0.02, np.inf, ordinary),
+        np.full((4, 3), np.nan),
+        ordinary[:, :1],
+        np.ldexp(ordinary[:2], [[600], [-600]]),
+        np.ldexp(rng.integers(-3, 4, (50, 9)).astype(float), -1074),
+        np.where(np.eye(30, 40) > 0, np.nan, 7.0),
+    ]
+    for x in cases:
+        with np.errstate(all="ignore"):
+            y = x.astype(dtype)
+            if dtype[0] == "c":
+                y = y * (1 - 2j)
+        for axis in (0, 1, None):
+            for ddof in (0, 1, 3, 0.5):
+                same_on_the_gpu(function, y, axis=axis, ddof=ddof)

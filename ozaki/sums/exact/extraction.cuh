@@ -70,6 +70,11 @@ __device__ __forceinline__ Value value_of(unsigned short bits) {
 __device__ __forceinline__ Value load(const char *p) { return value_of(*(const unsigned short *)p); }
 #endif
 
+/* Where an output's first term lies, in bytes: `Rows` in summands_cuda.py. */
+__device__ __forceinline__ i64 place_of(i64 output, int pair, i64 outer, i64 inner) {
+    return SIZE * ((output >> pair) * outer + (output & pair) * inner);
+}
+
 /* -ftz=true, which CuPy adds to the options, flushes a subnormal float where it is negated, too. */
 __device__ __forceinline__ double negated(double x) { return -x; }
 __device__ __forceinline__ float negated(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
@@ -107,7 +112,7 @@ __device__ __noinline__ unsigned add_terms(i64 *digits, i64 stride, const Batch 
 }
 
 __device__ __noinline__ void clear(i64 *digits, i64 stride) {
-    for (int i = -3; i < DIGITS + 4; i++) digits[i * stride] = 0;
+    for (int i = -BELOW; i < DIGITS + ABOVE; i++) digits[i * stride] = 0;
 }
 
 /* A superaccumulator's digits, which are made zero when they are needed first unless they are `open`,

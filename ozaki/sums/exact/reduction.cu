@@ -20,10 +20,6 @@ struct Reduction {
     int resume, keep, root, precision, smallest;
 };
 
-__device__ __forceinline__ i64 place_of(i64 output, int pair, i64 outer, i64 inner) {
-    return SIZE * ((output >> pair) * outer + (output & pair) * inner);
-}
-
 #if COLUMNS
 
 /* The sum of an extraction's levels, rounded. */

@@ -1,0 +1,138 @@
+#include "ozaki/sums/exact/extraction.cuh"
+#include "ozaki/sums/exact/moments.cuh"
+
+/* result[o] = RN of the variance of x[o, i], i < n, or of its root; of complex numbers if PARTS is 2.
+
+   Element (o, i) lies where reduction.cu says. A block takes THREADS / LANES outputs, LANES threads each, neighbouring
+   ones along terms if ALONG, and `parts` blocks share outputs. If they are more than one, a first launch (`measure`)
+   leaves what is known of each output's numbers in `known`, (4, outputs) zeros. partial has room for the sums of all
+   parts, tickets are zeros. NaN is left out if SKIP_NAN. *undecided becomes 1 where numbers of an output are too far
+   apart. */
+struct Variances {
+    const char *x;
+    i64 x_outer, x_inner, x_step, n, outputs, ddof;
+    int *known;
+    void *partial;
+    unsigned *tickets;
+    int *undecided;
+    void *result;
+    int pair, parts, measure, root, precision, smallest;
+};
+
+#define OUTPUTS (THREADS / LANES)
+
+/* What is known of an output's numbers: the exponent fields of those that are finite and not 0, which lie between
+   2048 - below and above (both 0 for none), whether one is not finite, and how many count. */
+struct Known {
+    int below, above, bad, count;
+
+    __device__ void merge(const Known &other) {
+        below = max(below, other.below);
+        above = max(above, other.above);
+        bad |= other.bad;
+        count += other.count;
+    }
+    __device__ int lowest() const { return 2048 - below; }
+};
+
+/* Bring together what the threads of an output have, in the first of them. */
+template <class T, class Merge>
+__device__ void together(T *shared, T &mine, int lane, int stride, Merge merge) {
+    __syncthreads();
+    shared[threadIdx.x] = mine;
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane < half) merge(shared[threadIdx.x], shared[threadIdx.x + half * stride]);
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ bool left_out(const double *x) {
+    bool missing = false;
+    for (int part = 0; part < PARTS; part++) missing = missing || x[part] != x[part];
+    return SKIP_NAN && missing;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances r)
+{
+    __shared__ Known all_known[THREADS];
+    __shared__ Sums all_sums[THREADS];
+    __shared__ bool last_block;
+    const int lane = ALONG ? threadIdx.x % LANES : threadIdx.x / OUTPUTS;
+    const int place = ALONG ? threadIdx.x / LANES : threadIdx.x % OUTPUTS, stride = ALONG ? 1 : OUTPUTS;
+    const i64 group = blockIdx.x / r.parts, output = group * OUTPUTS + place;
+    const int part = blockIdx.x % r.parts, first_thread = threadIdx.x - lane * stride;
+    const bool there = output < r.outputs;
+    const i64 share = (r.n + r.parts - 1) / r.parts, end = there ? min(r.n, (part + 1) * share) : 0;
+    const char *p = r.x + place_of(there ? output : 0, r.pair, r.x_outer, r.x_inner);
+
+    Known known = {0, 0, 0, 0};
+    if (r.parts == 1 || r.measure) {
+        for (i64 i = part * share + lane; i < end; i += LANES) {
+            double x[PARTS];
+            for (int c = 0; c < PARTS; c++) x[c] = widened(load(p + SIZE * (i * r.x_step + c)));
+            if (left_out(x)) continue;
+            known.count++;
+            for (int c = 0; c < PARTS; c++) {
+                const int field = __double2hiint(x[c]) >> 20 & 2047;
+                if (field == 2047) known.bad = 1;
+                else if (x[c] != 0) known.merge({2048 - max(field, 1), max(field, 1), 0, 0});
+            }
+        }
+        together(all_known, known, lane, stride, [](Known &a, const Known &b) { a.merge(b); });
+        known = all_known[first_thread];
+    } else if (there) {
+        known = {r.known[output], r.known[r.outputs + output], r.known[2 * r.outputs + output],
+                 r.known[3 * r.outputs + output]};
+    }
+    if (r.measure) {
+        if (there && lane == 0) {
+            atomicMax(r.known + output, known.below);
+            atomicMax(r.known + r.outputs + output, known.above);
+            atomicOr(r.known + 2 * r.outputs + output, known.bad);
+            atomicAdd(r.known + 3 * r.outputs + output, known.count);
+        }
+        return;
+    }
+
+    const int lowest = known.lowest();
+    const bool far = known.above - lowest > REACH;
+    Sums sums;
+    sums.clear();
+    if (!far && !known.bad && known.below) {
+        for (i64 i = part * share + lane; i < end; i += LANES) {
+            double x[PARTS];
+            for (int c = 0; c < PARTS; c++) x[c] = widened(load(p + SIZE * (i * r.x_step + c)));
+            if (left_out(x)) continue;
+            for (int c = 0; c < PARTS; c++)
+                if (x[c] != 0) sums.add_number(c, x[c], lowest);
+        }
+    }
+    together(all_sums, sums, lane, stride, [](Sums &a, const Sums &b) { a.add(b); });
+    if (r.parts > 1) {
+        Sums *partial = (Sums *)r.partial;
+        if (there && lane == 0) partial[output * r.parts + part] = all_sums[threadIdx.x];
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) last_block = atomicAdd(r.tickets + group, 1u) == r.parts - 1;
+        __syncthreads();
+        if (!last_block) return;
+        __threadfence();
+        sums.clear();
+        for (int i = lane; there && i < r.parts; i += LANES) {
+            const volatile u64 *words = (const volatile u64 *)(partial + output * r.parts + i);
+            Sums other;
+            for (int w = 0; w < sizeof(Sums) / sizeof(u64); w++) ((u64 *)&other)[w] = words[w];
+            sums.add(other);
+        }
+        together(all_sums, sums, lane, stride, [](Sums &a, const Sums &b) { a.add(b); });
+    }
+    if (!there || lane) return;
+    double value = __longlong_as_double(0x7ff8000000000000ll);
+    if (!known.bad && known.count) {
+        if (far) *r.undecided = 1;
+        value = variance(all_sums[threadIdx.x], known.count, r.ddof, known.below ? lowest : 1, r.root, SKIP_NAN,
+                         r.precision, r.smallest);
+    }
+    store(r.result, output, value, r.precision);
+}

@@ -1,0 +1,92 @@
+#include "ozaki/sums/exact/fixed_point.cuh"
+
+// Exact sums of numbers and of their squares, in integers relative to the smallest number's exponent.
+//
+// With unit = 2^(lowest - 1075), lowest the smallest exponent field of a set of finite numbers other than 0, each
+// is an integer m·2^shift in units, |m| < 2^53. Where shifts are at most REACH, and the numbers fewer than 2^26,
+// the sum is below 2^127, and that of squares below 2^(106 + 96 + 26).
+#define REACH 48
+
+/* Σx of the real, and of the imaginary parts, in two's complement, and Σ|x|²; least significant words first. */
+struct Sums {
+    u64 sum[PARTS][2];
+    u64 squares[4];
+
+    __device__ void clear() {
+        for (int part = 0; part < PARTS; part++) sum[part][0] = sum[part][1] = 0;
+        for (int i = 0; i < 4; i++) squares[i] = 0;
+    }
+
+    __device__ void add(const Sums &other) {
+        for (int part = 0; part < PARTS; part++) add_words<2>(sum[part], other.sum[part]);
+        add_words<4>(squares, other.squares);
+    }
+
+    /* Add a finite number of which the exponent field is at least `lowest`. */
+    __device__ void add_number(int part, double x, int lowest) {
+        int exponent;
+        const i64 m = significand(x, &exponent);
+        const int shift = exponent + 1075 - lowest;
+        const u64 magnitude = m < 0 ? -m : m;
+        u64 wide[2] = {magnitude << shift, shift ? magnitude >> (64 - shift) : 0};
+        if (m < 0) { wide[0] = -wide[0]; wide[1] = ~wide[1] + (wide[0] == 0); }
+        add_words<2>(sum[part], wide);
+        const u64 low = magnitude * magnitude, high = __umul64hi(magnitude, magnitude);
+        const int twice = 2 * shift & 63;
+        const u64 a = low << twice, b = twice ? high << twice | low >> (64 - twice) : high;
+        const u64 c = twice ? high >> (64 - twice) : 0;
+        const bool far = shift >= 32;
+        const u64 square[4] = {far ? 0 : a, far ? a : b, far ? b : c, far ? c : 0};
+        add_words<4>(squares, square);
+    }
+
+    template <int WORDS>
+    static __device__ void add_words(u64 *to, const u64 *from) {
+        u64 carry = 0;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const u64 partial = to[i] + from[i];
+            const u64 total = partial + carry;
+            carry = (partial < from[i]) | (total < partial);
+            to[i] = total;
+        }
+    }
+};
+
+/* (n·Q − |S|²)/(n·(n − ddof)), or its root, rounded: variances.py's formula. Infinite, or NaN if `undefined` says so or
+   all numbers are equal, where n <= ddof. */
+__device__ double variance(const Sums &sums, i64 n, i64 ddof, int lowest, bool root, bool undefined, int precision,
+                           int smallest)
+{
+    /* n·Q − |S|² is below 2^254. Three digits below it leave a quotient so long that the root of what is left of it
+       rounds correctly, however small the difference is. */
+    const int spare = 3, digits = 9;
+    i64 room[2 * BELOW + spare + digits + 2];
+    for (int i = 0; i < 2 * BELOW + spare + digits + 2; i++) room[i] = 0;
+    i64 *difference = room + 2 * BELOW + spare;
+    for (int i = 0; i < 8; i++) difference[i] = n * (i64)(sums.squares[i / 2] >> 32 * (i % 2) & MASK32);
+    for (int part = 0; part < PARTS; part++) {
+        u64 low = sums.sum[part][0], high = sums.sum[part][1];
+        if ((i64)high < 0) { low = -low; high = ~high + (low == 0); }
+        const u64 s[4] = {low & MASK32, low >> 32, high & MASK32, high >> 32};
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 4; j++) {
+                const u64 product = s[i] * s[j];
+                difference[i + j] -= (i64)(product & MASK32);
+                difference[i + j + 1] -= (i64)(product >> 32);
+            }
+    }
+    const Digits all = {room + 2 * BELOW, 1};
+    const int last = spare + digits;
+    make_magnitude(all, spare, last);
+    bool equal = true;
+    for (int i = spare; i < last; i++) equal = equal && !all[i];
+    const i64 divisor = n - ddof;
+    const double nan = __longlong_as_double(0x7ff8000000000000ll);
+    if (divisor <= 0) return equal || undefined ? nan : __longlong_as_double(0x7ff0000000000000ll);
+    if (equal) return 0;
+    /* What the first quotient leaves makes its last bit odd, so that the second one lies on the right side of every
+       midpoint. */
+    divide(all, 0, last, n);
+    return round_digits(all, -BELOW, last, 2 * (lowest - 1075) - 32 * spare, divisor, root, precision, smallest);
+}

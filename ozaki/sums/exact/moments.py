@@ -1,0 +1,124 @@
+"""Variances of rows on a GPU: exact sums of numbers and of their squares in one pass, rounded there.
+
+They are integers relative to the smallest number of a row, which takes numbers at most 48 octaves apart:
+ordinary data. Others have their exact sums in digits, as on a CPU (`ozaki.sums.table`).
+"""
+
+from __future__ import annotations
+
+from ctypes import c_int, c_longlong, c_void_p
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.engines.machine import multiprocessors
+from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.readback import Readback
+from ozaki.rounding.digits import last_place
+from ozaki.sums.arguments import format_of
+from ozaki.sums.exact.extraction import SOURCES, constants
+from ozaki.sums.exact.fixed_point import DigitRange, Rounding
+from ozaki.sums.exact.summands import Summands
+from ozaki.sums.exact.summands_cuda import Rows, in_place
+
+_MOST = 1 << 26  # numbers of an output, and of ddof: see moments.cuh
+_THREADS = 256
+_FORM = {"ALIKE": 0, "HEADROOM": 0, "THREADS": _THREADS}
+_PART = 1 << 13  # numbers that a block takes where several share an output, at least
+_WAVES = 4  # blocks to a multiprocessor, then
+
+
+class Variances(Struct):
+    """The kernel's parameters; see the comment above the C struct."""
+
+    _fields_ = (
+        ("x", c_void_p),
+        *((name, c_longlong) for name in ("x_outer", "x_inner", "x_step", "n", "outputs", "ddof")),
+        *((name, c_void_p) for name in ("known", "partial", "tickets", "undecided", "result")),
+        *((name, c_int) for name in ("pair", "parts", "measure", "root", "precision", "smallest")),
+    )
+
+
+def _constants(dtype: str, parts: int, skip_nan: bool, lanes: int, along: bool) -> dict[str, Any]:
+    form = {"PARTS": parts, "SKIP_NAN": int(skip_nan), "LANES": lanes, "ALONG": int(along)}
+    return constants(dtype, DigitRange.of(format_of(dtype)), **_FORM, **form)
+
+
+_KERNEL = Kernel(
+    "variances",
+    Path(__file__).with_suffix(".cu"),
+    tuple(
+        _constants(dtype, parts, skip_nan, lanes, along)
+        for dtype, parts, skip_nan, lanes, along in (
+            ("float64", 1, False, 256, True),
+            ("float64", 2, True, 1, True),
+            ("float32", 1, False, 32, True),
+            ("float32", 2, False, 8, False),
+            ("float16", 1, True, 8, True),
+            ("bfloat16", 1, False, 1, False),
+        )
+    ),
+    (Variances,),
+)
+
+
+def variances(
+    x: Array, reduced: int, rounding: Rounding, ddof: Fraction, skip_nan: bool = False
+) -> Array | None:
+    """Return the variances of a CuPy array over its first `reduced` axes, or their roots, in C order.
+
+    None for numbers that are no floating-point ones, do not lie evenly in memory, are too many, or too far
+    apart, which is waited for.
+    """
+    real = x.real if x.dtype.kind == "c" else x
+    if real.dtype.name not in SOURCES or ddof.denominator > 1 or abs(ddof) >= _MOST:
+        return None
+    terms = in_place(Summands((real,)), reduced)
+    if terms is None or not 0 < terms.n < _MOST:
+        return None
+    (rows,), outputs, parts = terms.rows, prod(x.shape[reduced:]), 1 + (x.dtype.kind == "c")
+    cupy, undecided = import_cupy(), Readback(1, np.int32)
+    result = cupy.empty(outputs, rounding.target.dtype)
+    if not outputs:
+        return result
+    lanes, along, shares = _shape(rows, terms.n, outputs, multiprocessors())
+    zeros = cupy.zeros((5, outputs), np.int32)
+    arguments: dict[str, Any] = dict(
+        x=real,
+        **rows.parameters("x"),
+        n=terms.n,
+        outputs=outputs,
+        ddof=int(ddof),
+        known=zeros,
+        partial=cupy.empty((outputs * shares, 4 + 2 * parts), np.uint64) if shares > 1 else None,
+        tickets=zeros[4],
+        undecided=int(undecided.address),
+        result=result,
+        pair=int(rows.pair),
+        parts=shares,
+        root=int(rounding.root),
+        precision=rounding.target.precision,
+        smallest=last_place(rounding.target),
+    )
+    chosen = _constants(terms.dtype, parts, skip_nan, lanes, along)
+    grid = (-(-outputs // (_THREADS // lanes)) * shares,)
+    for measure in (1, 0) if shares > 1 else (0,):
+        _KERNEL(grid, (_THREADS,), (Variances(measure=measure, **arguments),), **chosen)
+    undecided.send()
+    return None if undecided.look()[0] else result
+
+
+@lru_cache(1 << 10)
+def _shape(rows: Rows, n: int, outputs: int, processors: int) -> tuple[int, bool, int]:
+    """Return the threads of an output, whether neighbours go along its numbers, and the blocks that share it."""
+    along = abs(rows.step) <= abs(rows.outer) or outputs == 1
+    most = 256 if along else 8
+    lanes = next(lanes for lanes in (1, 8, 32, 256) if lanes >= most or n <= 8 * lanes)
+    blocks = -(-outputs // (_THREADS // lanes))
+    shares = min(-(-n // _PART), max(1, _WAVES * processors // blocks))
+    return lanes, along, shares
