@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Container, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,17 @@ from multiword.runtime.arrays import (
     as_array,
     check_same_device,
     conjugated,
+    is_cupy,
     namespace,
     on_device_of_arrays,
+    put_one_nan,
 )
 from multiword.runtime.options import exactly, integer
 from ozaki.api import matmul
 from ozaki.arguments import check_accuracy, result_dtype
+from ozaki.product.request import NORMWISE
 from ozaki.public import public
+from ozaki.sums.api import dot
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
 
@@ -168,7 +173,8 @@ def outer(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
 def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Array:
     """Return Σ conj(x)·y along an axis of arrays that broadcast: `numpy.vecdot`.
 
-    As `ozaki.matmul`; differs in the axes. `ozaki.dot` is correctly rounded, and conjugates nothing.
+    As `ozaki.matmul`; differs in the axes, and in being correctly rounded unless accuracy is "normwise" or a
+    number of bits. `ozaki.dot` conjugates nothing.
 
     Parameters
     ----------
@@ -190,7 +196,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
             f"x and y must be of one length along axis {axis} and broadcast, got shapes {shapes}"
         )
     x = conjugated(x) if x.dtype.kind == "c" else x
-    return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0][()]
+    return _dots(*xp.broadcast_arrays(x, y), accuracy)[()]
 
 
 @public("Contractions")
@@ -318,17 +324,41 @@ def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, acc
     rows, columns = ([label for label in of if label in out and label not in batch] for of in (of_x, of_y))
 
     def matrices(z: Array, of_z: Labels, *groups: Labels) -> Array:
-        wanted = [*batch, *groups[0], *groups[1]]
+        wanted = [*batch, *chain(*groups)]
         missing = [label for label in wanted if label not in of_z]
         z, of_z = z.reshape(z.shape + (1,) * len(missing)), [*of_z, *missing]
         z = namespace(z).broadcast_to(z, [lengths[label] for label in of_z])
         shape = [lengths[label] for label in batch] + [math.prod(lengths[x] for x in g) for g in groups]
         return z.transpose([of_z.index(label) for label in wanted]).reshape(shape)
 
-    result = matmul(matrices(x, of_x, rows, inner), matrices(y, of_y, inner, columns), accuracy=accuracy)
+    if rows or columns:
+        result = matmul(matrices(x, of_x, rows, inner), matrices(y, of_y, inner, columns), accuracy=accuracy)
+    else:
+        result = _dots(matrices(x, of_x, inner), matrices(y, of_y, inner), accuracy)
     made = [*batch, *rows, *columns]
     result = result.reshape([lengths[label] for label in made])
     return result.transpose([made.index(label) for label in out])
+
+
+def _dots(x: Array, y: Array, accuracy: Accuracy) -> Array:
+    """Return Σ x·y along the last axis of arrays of one shape.
+
+    Products of a row and a column each are too small for words: unless the accuracy fixes the integers, exact
+    sums are rounded once, which is as good as any accuracy asks for. Zeros are positive, as in products.
+    """
+    if accuracy is not None:
+        check_accuracy(accuracy)
+    if accuracy == NORMWISE or isinstance(accuracy, int | np.integer):
+        return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0]
+    dtype = result_dtype(x, y)
+    if x.shape[-1] == 1 and dtype.kind == "f" and not is_cupy(x):  # CuPy's products have no subnormal float32
+        with np.errstate(all="ignore"):
+            result = np.asarray(np.multiply(x[..., 0], y[..., 0], dtype=dtype))
+        put_one_nan(result)
+    else:
+        result = namespace(x).asarray(dot(x, y, axis=-1, dtype=dtype))
+    result += 0
+    return result
 
 
 def _summed_alone(x: Array, of_x: Labels, y: Array, others: Container[Any]) -> tuple[Array, Labels]:

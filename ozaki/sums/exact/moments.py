@@ -115,7 +115,7 @@ def variances(
 
 @lru_cache(1 << 10)
 def _shape(rows: Rows, n: int, outputs: int, processors: int) -> tuple[int, bool, int]:
-    """Return the threads of an output, whether neighbours go along its numbers, and the blocks that share it."""
+    """Return the threads of an output, whether neighbours go along it, and the blocks that share it."""
     along = abs(rows.step) <= abs(rows.outer) or outputs == 1
     most = 256 if along else 8
     lanes = next(lanes for lanes in (1, 8, 32, 256) if lanes >= most or n <= 8 * lanes)
