@@ -218,3 +218,8 @@ PENDING_TIMES = 256
 LINALG_SUMMED_COLUMNS = 12
 """Columns up to which A·X is summed exactly column by column, which at n = 100 to 1000 costs less than a
 product of matrices (CPU, AVX-512: 4.5 ms a column of 1000, 270 ms the exact product of 1000²)."""
+
+# --- elementary functions ---
+
+DECIDED_BY_INTEGERS = 32
+"""Arguments of a block that integers decide, some 0.1 ms each, before a longer text is loaded or compiled."""

@@ -1,0 +1,366 @@
+"""Elementary functions, element by element: the exact value, rounded once, the same bits everywhere.
+
+Each takes an array x, NumPy's or CuPy's, of any shape: float16, bfloat16, float32 or float64, of which the
+result has the dtype; integers and booleans count as float64, and are refused beyond 2**53. `out` is an array
+of the result's shape and dtype to be filled; `where` are booleans that broadcast with x: elements elsewhere
+keep what `out` has, or are 0. Infinities, NaN and the sign of zero are as in IEEE 754 and annex F of C; a NaN
+is always the same one. TypeError for complex numbers, `numpy.longdouble` and objects.
+
+How, and how it is proved, is in `ozaki.elementary.rounding`. Sources: Ziv, "Fast evaluation of elementary
+mathematical functions with correctly rounded last bit" (1991); Muller, Elementary Functions (2016);
+Sibidanov, Zimmermann and Glondu, "The CORE-MATH project" (2022).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiword.runtime.arrays import Array
+from ozaki.elementary.api import apply
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "cospi",
+    "elu",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "exp10",
+    "expm1",
+    "gelu",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logit",
+    "mish",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "sinh",
+    "sinpi",
+    "softplus",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+
+
+def exp(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return e**x, correctly rounded: `numpy.exp`.
+
+    >>> float(exp(0.0))
+    1.0
+    """
+    return apply("exp", x, out=out, where=where)
+
+
+def exp2(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return 2**x, correctly rounded: `numpy.exp2`.
+
+    >>> float(exp2(0.5))
+    1.4142135623730951
+    """
+    return apply("exp2", x, out=out, where=where)
+
+
+def exp10(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return 10**x, correctly rounded: `scipy.special.exp10`.
+
+    >>> float(exp10(23.0))
+    1e+23
+    """
+    return apply("exp10", x, out=out, where=where)
+
+
+def expm1(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return e**x - 1, accurate near 0, correctly rounded: `numpy.expm1`.
+
+    >>> float(expm1(1e-20))
+    1e-20
+    """
+    return apply("expm1", x, out=out, where=where)
+
+
+def log(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the natural logarithm of x, correctly rounded: `numpy.log`.
+
+    >>> float(log(10.0))
+    2.302585092994046
+    """
+    return apply("log", x, out=out, where=where)
+
+
+def log2(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the logarithm of x to base 2, correctly rounded: `numpy.log2`.
+
+    >>> float(log2(8.0))
+    3.0
+    """
+    return apply("log2", x, out=out, where=where)
+
+
+def log10(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the logarithm of x to base 10, correctly rounded: `numpy.log10`.
+
+    >>> float(log10(1000.0))
+    3.0
+    """
+    return apply("log10", x, out=out, where=where)
+
+
+def log1p(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return log(1 + x), accurate near 0, correctly rounded: `numpy.log1p`.
+
+    >>> float(log1p(1e-20))
+    1e-20
+    """
+    return apply("log1p", x, out=out, where=where)
+
+
+def sqrt(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the square root of x, correctly rounded: `numpy.sqrt`.
+
+    >>> float(sqrt(2.0))
+    1.4142135623730951
+    """
+    return apply("sqrt", x, out=out, where=where)
+
+
+def rsqrt(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return 1 / √x, rounded once, correctly rounded: `torch.rsqrt`.
+
+    >>> float(rsqrt(3.0))
+    0.5773502691896257
+    """
+    return apply("rsqrt", x, out=out, where=where)
+
+
+def cbrt(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the cube root of x, correctly rounded: `numpy.cbrt`.
+
+    >>> float(cbrt(27.0))
+    3.0
+    """
+    return apply("cbrt", x, out=out, where=where)
+
+
+def sin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the sine of x, in radians, however large, correctly rounded: `numpy.sin`.
+
+    >>> float(sin(1e22))
+    -0.8522008497671888
+    """
+    return apply("sin", x, out=out, where=where)
+
+
+def cos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the cosine of x, in radians, however large, correctly rounded: `numpy.cos`.
+
+    >>> float(cos(1e22))
+    0.523214785395139
+    """
+    return apply("cos", x, out=out, where=where)
+
+
+def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the tangent of x, in radians, however large, correctly rounded: `numpy.tan`.
+
+    >>> float(tan(1e22))
+    -1.6287782256068988
+    """
+    return apply("tan", x, out=out, where=where)
+
+
+def sinpi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the sine of π·x, correctly rounded.
+
+    >>> float(sinpi(1.0))
+    0.0
+    """
+    return apply("sinpi", x, out=out, where=where)
+
+
+def cospi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the cosine of π·x, correctly rounded.
+
+    >>> float(cospi(0.5))
+    0.0
+    """
+    return apply("cospi", x, out=out, where=where)
+
+
+def asin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle from -π/2 to π/2 whose sine is x, correctly rounded: `numpy.asin`.
+
+    >>> float(asin(1.0))
+    1.5707963267948966
+    """
+    return apply("asin", x, out=out, where=where)
+
+
+def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle from 0 to π whose cosine is x, correctly rounded: `numpy.acos`.
+
+    >>> float(acos(-1.0))
+    3.141592653589793
+    """
+    return apply("acos", x, out=out, where=where)
+
+
+def atan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle from -π/2 to π/2 whose tangent is x, correctly rounded: `numpy.atan`.
+
+    >>> float(atan(1.0))
+    0.7853981633974483
+    """
+    return apply("atan", x, out=out, where=where)
+
+
+def sinh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the hyperbolic sine of x, correctly rounded: `numpy.sinh`.
+
+    >>> float(sinh(1.0))
+    1.1752011936438014
+    """
+    return apply("sinh", x, out=out, where=where)
+
+
+def cosh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the hyperbolic cosine of x, correctly rounded: `numpy.cosh`.
+
+    >>> float(cosh(1.0))
+    1.5430806348152437
+    """
+    return apply("cosh", x, out=out, where=where)
+
+
+def tanh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the hyperbolic tangent of x, correctly rounded: `numpy.tanh`.
+
+    >>> float(tanh(1.0))
+    0.7615941559557649
+    """
+    return apply("tanh", x, out=out, where=where)
+
+
+def asinh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the number whose hyperbolic sine is x, correctly rounded: `numpy.asinh`.
+
+    >>> float(asinh(1.0))
+    0.881373587019543
+    """
+    return apply("asinh", x, out=out, where=where)
+
+
+def acosh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the number from 0 whose hyperbolic cosine is x, correctly rounded: `numpy.acosh`.
+
+    >>> float(acosh(2.0))
+    1.3169578969248168
+    """
+    return apply("acosh", x, out=out, where=where)
+
+
+def atanh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the number whose hyperbolic tangent is x, correctly rounded: `numpy.atanh`.
+
+    >>> float(atanh(0.5))
+    0.5493061443340549
+    """
+    return apply("atanh", x, out=out, where=where)
+
+
+def erf(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the error function of x, correctly rounded: `scipy.special.erf`.
+
+    >>> float(erf(1.0))
+    0.8427007929497149
+    """
+    return apply("erf", x, out=out, where=where)
+
+
+def erfc(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return 1 - erf(x), to full relative accuracy, correctly rounded: `scipy.special.erfc`.
+
+    >>> float(erfc(10.0))
+    2.088487583762545e-45
+    """
+    return apply("erfc", x, out=out, where=where)
+
+
+def sigmoid(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return 1 / (1 + e**-x), correctly rounded: `torch.sigmoid`.
+
+    >>> float(sigmoid(0.0))
+    0.5
+    """
+    return apply("sigmoid", x, out=out, where=where)
+
+
+def logit(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return log(x / (1 - x)), correctly rounded: `torch.logit`.
+
+    >>> float(logit(0.75))
+    1.0986122886681098
+    """
+    return apply("logit", x, out=out, where=where)
+
+
+def softplus(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return log(1 + e**x), correctly rounded: `torch.nn.functional.softplus`.
+
+    >>> float(softplus(0.0))
+    0.6931471805599453
+    """
+    return apply("softplus", x, out=out, where=where)
+
+
+def silu(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return x / (1 + e**-x), correctly rounded: `torch.nn.functional.silu`.
+
+    >>> float(silu(1.0))
+    0.7310585786300049
+    """
+    return apply("silu", x, out=out, where=where)
+
+
+def gelu(x: Array, out: Array | None = None, *, where: Any = True, approximate: str = "none") -> Any:
+    """Return x·Φ(x), Φ the normal distribution, correctly rounded: `torch.nn.functional.gelu`.
+
+    approximate : "none", or "tanh" for x·sigmoid(2√(2/π)·(x + 0.044715·x³)), a function of its own.
+
+    >>> float(gelu(1.0))
+    0.8413447460685429
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return apply("gelu" if approximate == "none" else "gelu_tanh", x, out=out, where=where)
+
+
+def elu(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return x for x > 0, e**x - 1 elsewhere, correctly rounded: `torch.nn.functional.elu`.
+
+    >>> float(elu(-1.0))
+    -0.6321205588285577
+    """
+    return apply("elu", x, out=out, where=where)
+
+
+def mish(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return x·tanh(log(1 + e**x)), correctly rounded: `torch.nn.functional.mish`.
+
+    >>> float(mish(1.0))
+    0.8650983882673103
+    """
+    return apply("mish", x, out=out, where=where)

@@ -1,0 +1,140 @@
+"""The functions of arrays: arguments, `out` and `where`, layouts and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from multiword.rounding import round_to, widened
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_out,
+    check_same_device,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+    overlap,
+    quietly,
+    to_float64,
+)
+from ozaki.elementary.evaluate import evaluate
+
+_HALVES = {"float16": "fp16", "bfloat16": "bf16"}
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+@on_device_of_arrays
+def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
+    """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
+    arrays, dtype = _operands(name, x)
+    mask = None if where is True else as_array(where, "where")
+    if mask is not None and mask.dtype != bool:
+        raise TypeError(f"where must be boolean, got {mask.dtype}")
+    check_same_device(**dict(zip("xy", arrays, strict=False)), where=mask)
+    shape = _shape(*(a.shape for a in arrays), *([] if mask is None else [mask.shape]))
+    if out is not None:
+        check_out(out, arrays[0], shape, dtype)
+    with quietly(arrays[0]):
+        if mask is None:
+            result = _values(name, arrays, shape, dtype, out)
+        else:
+            result = _masked(name, arrays, shape, dtype, out, mask)
+    return result if out is not None or is_cupy(result) else result[()]
+
+
+def _operands(name: str, x: Sequence[Any]) -> tuple[list[Array], np.dtype]:
+    """Return the arguments in the dtype to compute in, and that of the result.
+
+    A Python number takes the dtype of an array beside it; integers and booleans become float64.
+    """
+    arrays = [as_array(a, label) for a, label in zip(x, "xy", strict=False)]
+    for a, label in zip(arrays, "xy", strict=False):
+        if a.dtype.kind == "c":
+            raise TypeError(f"{label} must be real, got {a.dtype}: ozaki.{name} takes real numbers")
+    counted = [a for a, given in zip(arrays, x, strict=True) if not isinstance(given, int | float)] or arrays
+    names = {a.dtype.name if a.dtype.name in _FLOATS else "float64" for a in counted}
+    if "float64" in names:
+        dtype: np.dtype = np.dtype(np.float64)
+    else:  # no half holds the numbers of the other
+        dtype = np.dtype(np.float32) if "float32" in names or len(names) > 1 else counted[0].dtype
+    work = np.dtype(np.float32 if dtype == np.float32 else np.float64)
+    converted = []
+    for a, label in zip(arrays, "xy", strict=False):
+        if a.dtype != work:
+            a = widened(a, label) if work == np.float64 else round_to(to_float64(a), "fp32")
+        converted.append(a)
+    return converted, dtype
+
+
+def _shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"the arguments' shapes must broadcast, got {', '.join(map(str, shapes))}") from None
+
+
+def _masked(
+    name: str, arrays: list[Array], shape: tuple[int, ...], dtype: np.dtype, out: Array | None, mask: Array
+) -> Array:
+    """Return values where a mask holds; what `out` has, or zeros, elsewhere."""
+    xp = namespace(arrays[0])
+    mask = xp.broadcast_to(mask, shape)
+    chosen = [xp.broadcast_to(a, shape)[mask] for a in arrays]
+    values = _values(name, chosen, chosen[0].shape, dtype, None)
+    result = xp.zeros(shape, dtype) if out is None else out
+    result[mask] = values
+    return result
+
+
+def _values(
+    name: str, arrays: list[Array], shape: tuple[int, ...], dtype: np.dtype, out: Array | None
+) -> Array:
+    """Return values of all elements, in `out` if there is one."""
+    xp, work = namespace(arrays[0]), arrays[0].dtype
+    arrays = [a if a.shape == shape else xp.broadcast_to(a, shape) for a in arrays]
+    order = "F" if all(a.flags.f_contiguous and not a.flags.c_contiguous for a in arrays) else "C"
+    flat = [_flat(a, order) for a in arrays]
+    if out is not None and _takes(out, work, order, flat):
+        evaluate(name, flat, _vector(out, order))
+        return out
+    result = xp.empty(shape, work, order=order)
+    evaluate(name, flat, _vector(result, order))
+    if dtype.name in _HALVES:
+        result = round_to(result, _HALVES[dtype.name])
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _flat(x: Array, order: Any) -> Array:
+    """Return the elements as a vector: a view where that is possible."""
+    xp = namespace(x)
+    x = xp.asfortranarray(x) if order == "F" else xp.ascontiguousarray(x)
+    if not is_cupy(x) and not x.flags.aligned:
+        x = x.copy(order)
+    return _vector(x, order)
+
+
+def _vector(x: Array, order: str) -> Array:
+    """Return the elements of a contiguous array in the order of its memory, as a view."""
+    return (x.T if order == "F" else x).reshape(-1)
+
+
+def _takes(out: Array, work: np.dtype, order: str, x: list[Array]) -> bool:
+    """Return whether `out` can be written to at once: it is a vector in that order, and no argument but that
+    which is the first, element by element, shares its memory."""
+    if out.dtype != work or not (out.flags.f_contiguous if order == "F" else out.flags.c_contiguous):
+        return False
+    if not out.size:
+        return True
+    if is_cupy(out):
+        same = x[0].data.ptr == out.data.ptr
+        return not any(overlap(a, out) for a in x[same:])
+    if not out.flags.aligned:
+        return False
+    same = x[0].ctypes.data == out.ctypes.data
+    return not any(np.may_share_memory(a, out) for a in x[same:])

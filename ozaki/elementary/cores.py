@@ -1,0 +1,245 @@
+"""exp, log, sin, cos, atan on numbers of one or two words: reductions by tables, and polynomials.
+
+Texts of functions (`functions`) call these. `Machine.bits` says how many bits they are good for.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from ozaki.elementary import pieces, tables, values
+from ozaki.elementary.tables import ATAN, CBRT, COS, EXP, LOG, SIN
+from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbits, where
+from ozaki.elementary.words import Number, Words, ordered_sum, two_product, two_sum
+
+LARGEST_R = 0.693148 / 256
+LARGEST_Z = 1 / 256
+LARGEST_TURN = 3.1416 / 128
+ORDINARY = 2.0**20
+"""sin, cos, tan: arguments up to which three words of π/64 do."""
+
+
+class Machine(Words):
+    """The functions that texts are written in, on float64 values."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__(bits)
+        self.doubts: list[Any] = []
+
+    @property
+    def last(self) -> bool:
+        """Whether this is the longer of the texts for pairs: slow, and for any argument."""
+        return self.bits > 90
+
+    def doubtful(self, condition: Any) -> None:
+        """Leave arguments for which a condition holds to a longer text."""
+        self.doubts.append(condition)
+
+    def constant(self, name: str) -> Number:
+        """Return a constant of `tables`."""
+        return self.number(tables.constant(name))
+
+    # exp ----------------------------------------------------------------------------------------------
+
+    def _reduced(self, x: Number, base: str) -> tuple[Number, Any]:
+        """Return r and k: base**x = 2**(k/128)·exp(r), |r| <= log(2)/256.
+
+        k times the first word of the step is exact, and so is the difference from x (Sterbenz).
+        """
+        step = {"e": tables.constant("ln2"), "2": Fraction(1), "10": tables.constant("log10(2)")}[base] / 128
+        first, second, third = tables.words(step, 3, 39)
+        n, k = nearest(x.hi * float(1 / step))
+        a = fma(-n, first, x.hi)
+        if second == 0.0:
+            r = self.number(a, x.lo)
+        elif not self.pairs:
+            r = self.number(fma(-n, second, a))
+        else:
+            b, e = two_product(-n, second)
+            low = fma(-n, third, e)
+            r = self.number(a) + self.number(b, low) if self.last else self._ordered(a, b, low)
+            r = r if x.lo is None else r + x.lo
+        logarithm = {"e": None, "2": "ln2", "10": "ln10"}[base]
+        return (r if logarithm is None else r * self.constant(logarithm)), k
+
+    def _ordered(self, a: Any, b: Any, low: Any) -> Number:
+        """Return a + b + low. Where |a| < |b| = n·second, 2**-83 is lost: nothing beside 1, and n != 0."""
+        s, e = ordered_sum(a, b)
+        return self.number(s, e + low)
+
+    def exp(self, x: Number, base: str = "e") -> tuple[Number, Any]:
+        """Return M and e, base**x = M·2**e, for |x·log(base)| < 800; M is between 0.99 and 2."""
+        r, k = self._reduced(x, base)
+        p = r * self.polynomial(r, EXP, LARGEST_R, self.bits - 8)
+        power_of_two = self.row("powers", tables.powers(), k & 127, 0)
+        return power_of_two.plus_smaller(power_of_two * p), k >> 7
+
+    def expm1(self, x: Number) -> tuple[Number, Number, Any]:
+        """Return A, M, e: exp(x) - 1 = A·2**e, exp(x) = M·2**e, for -90 < x < 800.
+
+        2**(k/128) - 1 is no smaller than twice what is added to it, so nothing cancels, near 0 neither.
+        """
+        r, k = self._reduced(x, "e")
+        p = r * self.polynomial(r, EXP, LARGEST_R, self.bits)
+        table, i, e = tables.powers(), k & 127, k >> 7
+        power_of_two = self.row("powers", table, i, 0)
+        one = power(where(e > 200, -200, -e))  # 2**-200 is as good as less
+        if self.pairs:
+            less = power_of_two - one
+        else:
+            less = self.number((power_of_two.hi - one) + take("powers", table, i, 1))
+        product = power_of_two * p
+        return less + product, power_of_two.plus_smaller(product), e
+
+    # log ----------------------------------------------------------------------------------------------
+
+    def log(self, x: Any, octaves: Any = 0) -> Number:
+        """Return log(x·2**octaves) of a positive number or value, 2**-1022 and more."""
+        x = self.number(x)
+        return self._log(x.hi, x.lo, None, octaves)
+
+    def log1p(self, x: Any, octaves: Any = 0) -> Number:
+        """Return log((1 + x)·2**octaves) of a number or value above -1."""
+        x = self.number(x)
+        return self._log(*two_sum(1.0, x.hi), x.lo, octaves)
+
+    def _interval(self, s: Any) -> tuple[Any, Any, Any]:
+        """Return m, n and the row of `logs`: s = m·2**n, 0.707 <= m < 1.415."""
+        pattern = bits(s)
+        n = (pattern - 0x3FE6A00000000000) >> 52
+        m = unbits(pattern - (n << 52))
+        return m, n, (bits(m) >> 44) & 255
+
+    def _log(self, s: Any, t: Any, u: Any, octaves: Any) -> Number:
+        """Return log((s + t + u)·2**octaves) = n·log 2 - log(r) + log1p(z), z = m·r - 1, |z| < 2**-8."""
+        m, n, i = self._interval(s)
+        table = tables.logs()
+        r = take("logs", table, i, 0)
+        if self.pairs:
+            p, e = two_product(m, r)
+            z = self.number(*ordered_sum(p - 1.0, e))
+        else:
+            z = self.number(fma(m, r, -1.0))
+        if t is not None:
+            scale = where(n > 1000, 0.0, power(where(n > 1000, 0, -n)))  # beyond, t counts for nothing
+            z = z + self.number(t, u).times_power(scale) * r
+        log1p = z * self.polynomial(z, LOG, LARGEST_Z, self.bits)
+        count = real(n + octaves)
+        first, *rest = tables.words(tables.constant("ln2"), 3, 42)
+        high = count * first + take("logs", table, i, 1)  # exact: multiples of 2**-42 below 2**10
+        if not self.pairs:
+            low = fma(count, rest[0], take("logs", table, i, 2))
+            return self.number(high + (log1p.hi + low))
+        if not self.last:
+            low = fma(count, rest[0], take("logs", table, i, 2))
+            return (self.number(high) + log1p) + low
+        low_words = self.number(count) * self.number(*rest) + self.row("logs", table, i, 2)
+        return (self.number(high) + log1p) + low_words
+
+    def cbrt(self, x: Any) -> tuple[Number, Any]:
+        """Return M and e, x**(1/3) = M·2**e, of x >= 2**-1022: (m·r)**(1/3)·(2**j/r)**(1/3)."""
+        m, n, i = self._interval(x)
+        n = n + 1200  # positive
+        e = (n * 21846) >> 16  # n // 3
+        row = i + ((n - e * 3) << 8)
+        p, rest = two_product(m, take("logs", tables.logs(), i, 0))
+        z = self.number(*ordered_sum(p - 1.0, rest))
+        root = self.polynomial(z, CBRT, LARGEST_Z, self.bits)
+        return self.row("cube_roots", tables.cube_roots(), row, 0) * root, e - 400
+
+    # sin, cos -----------------------------------------------------------------------------------------
+
+    def turned(self, x: Any) -> tuple[Number, Any]:
+        """Return r and k, x = k·π/64 + r modulo 2π, |r| <= π/128, for any x."""
+        words = tables.words(tables.constant("pi") / 64, 5, 33)
+        n, k = nearest(where(abs(x) > ORDINARY, 0.0, x) * float(64 / tables.constant("pi")))
+        a = fma(-n, words[0], x)
+        if self.last:
+            terms = [a] + [w for word in words[1:] for w in two_product(-n, word)]
+            r = self._collected(terms)
+            return self._or_huge(x, r, k)
+        self.doubtful(abs(x) > ORDINARY)
+        self.doubtful((abs(a) < (2.0**-40 if self.pairs else 2.0**-20)) & (n != 0.0))
+        if not self.pairs:
+            return self.number(fma(-n, words[2], fma(-n, words[1], a))), k
+        b, e = two_product(-n, words[1])
+        return (self.number(a) + self.number(b, e)) + -(n * words[2]), k
+
+    def _collected(self, terms: list[Any]) -> Number:
+        """Return the sum of terms that cancel, by three passes of error-free sums."""
+        for _ in range(3):
+            for j in reversed(range(len(terms) - 1)):
+                terms[j], terms[j + 1] = two_sum(terms[j], terms[j + 1])
+        low = terms[-1]
+        for x in reversed(terms[1:-1]):
+            low = low + x
+        return self.number(*ordered_sum(terms[0], low))
+
+    def _or_huge(self, x: Any, r: Number, k: Any) -> tuple[Number, Any]:
+        """Return the same by Payne and Hanek's reduction where x is huge: X·(2**e·64/π modulo 128)."""
+        huge = abs(x) > ORDINARY
+        pattern = bits(where(huge, x, ORDINARY))
+        exponent = ((pattern >> 52) & 2047) - 1023
+        integer = unbits((pattern & 0x000FFFFFFFFFFFFF) | 0x4330000000000000)  # of 53 bits
+        terms = []
+        for j in range(tables.TURN_WORDS):
+            w = take("quarters", tables.quarters(), exponent - tables.FIRST_TURN, j)
+            p, e = two_product(integer, w)
+            cut = 1.5 * 2.0**68  # multiples of 2**16 are whole turns
+            terms += [p - ((p + cut) - cut), e]
+        n, of_turn = nearest(self._collected(list(terms)).hi)
+        terms[0] = terms[0] - n
+        rest = self._collected(terms) * self.number(tables.constant("pi") / 64)
+        negative = x < 0.0
+        signed = self.where(negative, -rest, rest)
+        return self.where(huge, signed, r), where(huge, where(negative, -of_turn, of_turn), k)
+
+    def half_turned(self, x: Any) -> tuple[Number, Any]:
+        """Return r and k, π·x = k·π/64 + r modulo 2π."""
+        cut = 1.5 * 2.0**61  # multiples of 2**9 are whole turns, and so are all numbers from 2**53 on
+        x = where(abs(x) < 2.0**60, x - ((x + cut) - cut), 0.0)
+        n, k = nearest(x * 64.0)
+        return self.number(x - n * (1 / 64)) * self.constant("pi"), k
+
+    def sin_cos(self, r: Number, k: Any) -> tuple[Number, Number]:
+        """Return sin and cos of k·π/64 + r: two terms each, of which the first is twice the second, or 0."""
+        table, i = tables.turns(), k & 127
+        s, c = self.row("turns", table, i, 0), self.row("turns", table, i, 2)
+        square = r * r
+        sine = r * self.polynomial(square, SIN, LARGEST_TURN**2, self.bits)
+        less = square * self.polynomial(square, COS, LARGEST_TURN**2, self.bits - 5)
+        return s + (c * sine + s * less), c + (c * less - s * sine)
+
+    # atan, roots ---------------------------------------------------------------------------------------
+
+    def square_root(self, x: Any) -> Number:
+        """Return the square root of a value: rounded correctly, so that nothing has to be added."""
+        return self.number(values.sqrt(x))
+
+    def atan(self, y: Any, x: Any) -> Number:
+        """Return the angle of (x, y), both >= 0 and not both 0, from 0 to π/2.
+
+        atan(a) = atan(i/64) + atan((a - i/64) / (1 + a·i/64)), for a = y/x or x/y.
+        """
+        y, x = self.number(y), self.number(x)
+        steep = y.hi > x.hi
+        small, large = self.where(steep, x, y), self.where(steep, y, x)
+        n, i = nearest(small.hi / large.hi * 64.0)
+        c = n * (1 / 64)
+        z = (small - large * c) / (large + small * c)
+        square = z * z
+        angle = self.row("arctangents", tables.arctangents(), i & 127, 0)
+        angle = angle + z * self.polynomial(square, ATAN, 2.0**-14, self.bits)
+        half = self.number(tables.constant("pi") / 2)
+        return self.where(steep, half - angle, angle)
+
+    # erf ----------------------------------------------------------------------------------------------
+
+    def erf_ratio(self, x: Any) -> Number:
+        """Return erf(x)/x for 0 <= x <= 6."""
+        return pieces.erf_ratio(self, x)
+
+    def tail(self, x: Any, normal: bool) -> Number:
+        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x < 62."""
+        return pieces.tail(self, x, normal)

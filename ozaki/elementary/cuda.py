@@ -1,0 +1,151 @@
+"""Texts as CUDA kernels: a trace is printed, one line an operation, and nothing is contracted.
+
+A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in `flags`; a second
+kernel, of the longer text, takes those, and integers on the host what even that leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.kernels import OPTIONS, check_capability
+from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.rounding import decided
+from ozaki.elementary.tracing import Program
+from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
+
+THREADS, BLOCKS = 256, 16
+"""Threads of a block, and blocks to a multiprocessor."""
+
+_C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "shr": ">>"}
+_SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_CALLS = {"fma": "__fma_rn", "sqrt": "__dsqrt_rn", "abs": "fabs", "single": "single"}
+_CALLS |= {"bits": "__double_as_longlong", "unbits": "__longlong_as_double", "neg": "-", "not": "!"}
+
+_HEADER = """// Conversions that keep subnormal numbers, whatever the options say.
+__device__ double widened(float x) { double y; asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x)); return y; }
+__device__ double widened(double x) { return x; }
+__device__ float rounded(double x) { float y; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x)); return y; }
+__device__ double single(double x) { return widened(rounded(x)); }
+"""
+
+
+def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
+    """Write a function's values of flat arrays to `out`, which may be the first of them, but no other."""
+    cupy = import_cupy()
+    if not out.size:
+        return
+    of_single = out.dtype == np.float32
+    flags, count = cupy.empty((out.size + 31) // 32, np.uint32), cupy.zeros(2, np.uint32)
+    _launch(name, of_single, False, x, out, flags, count[:1])
+    if not int(count[0]):
+        return
+    _launch(name, of_single, True, [out, *x[1:]], out, flags, count[1:])
+    if not int(count[1]):
+        return
+    bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
+    where = cupy.flatnonzero(bits[: out.size])
+    arguments = [a[where].get() for a in (out, *x[1:])]
+    values = [decided(FUNCTIONS[name], of_single, *map(float, one)) for one in zip(*arguments, strict=True)]
+    out[where] = cupy.asarray(np.array(values, out.dtype))
+
+
+def _launch(
+    name: str, of_single: bool, last: bool, x: Sequence[Array], out: Array, flags: Array, count: Array
+) -> None:
+    device = out.data.device_id
+    grid = min(_processors(device) * BLOCKS, -(-out.size // THREADS))
+    arguments = (*x, out, flags, count, np.int64(out.size))
+    _kernel(name, of_single, last, device)((grid,), (THREADS,), arguments)
+
+
+@cache
+def _processors(device: int) -> int:
+    return int(import_cupy().cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+@cache
+def _kernel(name: str, of_single: bool, last: bool, device: int) -> Any:
+    """Return the kernel of a text on a device."""
+    check_capability(import_cupy().cuda.Device(device).compute_capability)
+    return import_cupy().RawKernel(source(name, of_single, last), "elementary", options=OPTIONS)
+
+
+def source(name: str, of_single: bool, last: bool) -> str:
+    """Return the kernel of a text in CUDA."""
+    program = Program(name, of_single, last)
+    kind = "float" if of_single else "double"
+    tables = "".join(_table(key, table) for key, table in program.trace.tables.items())
+    names = "xy"[: program.arguments]
+    parameters = "".join(f"const {kind}* {x}, " for x in names)
+    body = "\n      ".join(_lines(program))
+    result, undecided = (_operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True))
+    live = "i < n" if not last else "(flags[i >> 5] >> (i & 31) & 1)"
+    return f"""{_HEADER}{tables}
+extern "C" __global__
+void elementary({parameters}{kind}* out, unsigned* flags, unsigned* count, long long n) {{
+  long long padded = (n + 31) & ~31LL, step = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < padded; i += step) {{
+    bool doubt = false;
+    if ({live}) {{
+      {body}
+      doubt = {undecided};
+      out[i] = doubt ? x[i] : ({kind}){"rounded" if of_single else ""}({result});
+    }}
+    unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
+    if ((i & 31) == 0) {{
+      flags[i >> 5] = doubts;
+      if (doubts) atomicAdd(count, __popc(doubts));
+    }}
+  }}
+}}
+"""
+
+
+def _table(name: str, table: np.ndarray) -> str:
+    numbers = ",".join(map(_literal, table.ravel().tolist()))
+    return f"__device__ const double {name}[{table.size}] = {{{numbers}}};\n"
+
+
+def _lines(program: Program) -> list[str]:
+    return [f"{_C[v.kind]} v{v.index} = {_expression(v)};" for v in program.trace.values]
+
+
+def _expression(value: Value) -> str:
+    op, args = value.op, value.args
+    if op == "argument":
+        return f"widened({'xy'[args[0]]}[i])"
+    if op == "take":
+        name, row, column = args
+        return f"{name}[{_operand(row, INTEGER)} * {value.trace.tables[name].shape[1]} + {column}]"
+    if op == "where":
+        condition, a, b = args
+        return f"{_operand(condition, BOOLEAN)} ? {_operand(a, value.kind)} : {_operand(b, value.kind)}"
+    kind = next((x.kind for x in args if isinstance(x, Value)), value.kind)
+    operands = [_operand(x, kind) for x in args]
+    if op == "shl":
+        return f"(long long)((unsigned long long){operands[0]} << {operands[1]})"
+    if op in _CALLS:
+        return f"{_CALLS[op]}({', '.join(operands)})"
+    return f"{operands[0]} {_SIGNS[op]} {operands[1]}"
+
+
+def _operand(x: Any, kind: str) -> str:
+    if isinstance(x, Value):
+        return f"v{x.index}"
+    if kind == FLOAT:
+        return _literal(float(x))
+    return f"{int(x)}LL" if kind == INTEGER else str(bool(x)).lower()
+
+
+def _literal(x: float) -> str:
+    if isfinite(x):
+        return x.hex()
+    return f"__longlong_as_double({int(np.float64(x).view(np.int64))}LL)"

@@ -1,0 +1,79 @@
+"""Functions of arrays on a CPU: a short text for all elements, longer ones for those that it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import is_cupy
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import compiled_block, over_rows
+from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.rounding import decided, rounded
+from ozaki.tuning import DECIDED_BY_INTEGERS
+
+Run = Callable[..., int]
+"""run(*arguments, out, undecided): fill `out`; where a value is undecided, leave the argument and count."""
+
+
+def evaluate(name: str, x: Sequence[Any], out: Any) -> None:
+    """Write a function's values of flat float32 or float64 arrays to `out`, which may be the first one."""
+    if is_cupy(out):
+        from ozaki.elementary import cuda
+
+        cuda.evaluate(name, x, out)
+        return
+    of_single = out.dtype == np.float32
+    first = _run(name, of_single, False)
+
+    def work(block: slice) -> None:
+        arguments, target = [a[block] for a in x], out[block]
+        undecided = np.empty(len(target), np.uint8)
+        if first(*arguments, target, undecided):
+            where = np.flatnonzero(undecided)
+            target[where] = decide(name, [target[where], *(a[where] for a in arguments[1:])])
+
+    over_rows(work, len(out), 1, compiled_block(len(out)))
+
+
+def decide(name: str, x: list[np.ndarray]) -> np.ndarray:
+    """Return a function's values of arguments that its first text leaves undecided."""
+    out, of_single = np.empty_like(x[0]), x[0].dtype == np.float32
+    rest: Any = slice(None)
+    if len(out) > DECIDED_BY_INTEGERS:
+        undecided = np.empty(len(out), np.uint8)
+        _run(name, of_single, True)(*x, out, undecided)
+        rest = np.flatnonzero(undecided)
+    function = FUNCTIONS[name]
+    values = [
+        decided(function, of_single, *map(float, one)) for one in zip(*(a[rest] for a in x), strict=True)
+    ]
+    out[rest] = np.array(values, out.dtype)
+    return out
+
+
+def _run(name: str, of_single: bool, last: bool) -> Run:
+    """Return what computes a text: a compiled loop, or NumPy where there is no compiler."""
+    loops = compiled("ozaki.elementary.loops_numba")
+    return _interpreted(name, of_single, last) if loops is None else _compiled(name, of_single, last)
+
+
+@cache
+def _compiled(name: str, of_single: bool, last: bool) -> Run:
+    run: Run = compiled("ozaki.elementary.loops_numba").loop(name, of_single, last)
+    return run
+
+
+def _interpreted(name: str, of_single: bool, last: bool) -> Run:
+    def run(*arguments: np.ndarray) -> int:
+        *x, out, undecided = arguments
+        with np.errstate(all="ignore"):
+            result, doubt = rounded(FUNCTIONS[name], of_single, last, *(a.astype(np.float64) for a in x))
+            out[...] = np.where(doubt, x[0], result)
+        undecided[...] = doubt
+        return int(np.count_nonzero(doubt))
+
+    return run

@@ -1,0 +1,84 @@
+"""The operations that texts are written in, on numbers of any precision: what decides every doubt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ozaki.elementary import digits, tables
+from ozaki.elementary.digits import Big
+
+
+class Many:
+    """As `cores.Machine`, of single arguments, with relative errors of some 2**(8 - bits)."""
+
+    pairs = last = True
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    def number(self, x: Any, lo: Any = None) -> Big:
+        if isinstance(x, Big):
+            return x
+        numerator, denominator = x.as_integer_ratio()
+        power = denominator & (denominator - 1) == 0
+        return Big.of(x, self.bits) if power else Big.of(numerator, self.bits) / denominator
+
+    def doubtful(self, condition: Any) -> None:
+        """Nothing is."""
+
+    def where(self, condition: bool, a: Any, b: Any) -> Any:
+        return a if condition else b
+
+    def power(self, e: int) -> Big:
+        return Big(1, int(e), self.bits)
+
+    def constant(self, name: str) -> Big:
+        return Big.of(tables.constant(name, self.bits + 64), self.bits)
+
+    def exp(self, x: Any, base: str = "e") -> tuple[Big, int]:
+        x = self.number(x)
+        x = (
+            x
+            if base == "e"
+            else Big.of(x, self.bits + 16) * tables.constant({"2": "ln2", "10": "ln10"}[base], self.bits + 64)
+        )
+        return Big.of(digits.exp(x), self.bits), 0
+
+    def expm1(self, x: Any) -> tuple[Big, Big, int]:
+        x = self.number(x)
+        return digits.expm1(x), digits.exp(x), 0
+
+    def log(self, x: Any, octaves: int = 0) -> Big:
+        return digits.log(self.number(x).scaled(octaves))
+
+    def log1p(self, x: Any, octaves: int = 0) -> Big:
+        x = self.number(x)
+        return digits.log((Big.of(x, 2 * self.bits) + 1).scaled(octaves)) if octaves else digits.log1p(x)
+
+    def square_root(self, x: Any) -> Big:
+        return self.number(x).sqrt()
+
+    def cbrt(self, x: Any) -> tuple[Big, int]:
+        return digits.exp(digits.log(Big.of(self.number(x), self.bits + 16)) / 3), 0
+
+    def turned(self, x: Any) -> tuple[Big, bool]:
+        return self.number(x), False
+
+    def half_turned(self, x: Any) -> tuple[Big, bool]:
+        return self.number(x), True
+
+    def sin_cos(self, r: Big, turns: bool) -> tuple[Big, Big]:
+        return digits.sin_cos(r, turns)
+
+    def atan(self, y: Any, x: Any) -> Big:
+        y, x = self.number(y), self.number(x)
+        if not x.m:
+            return digits.pi(self.bits).scaled(-1)
+        return digits.atan(y / x)
+
+    def erf_ratio(self, x: Any) -> Big:
+        return digits.erf(self.number(x)) / x
+
+    def tail(self, x: Any, normal: bool) -> Big:
+        x = self.number(x)
+        return digits.erfcx(x / self.number(2).sqrt()).scaled(-1) if normal else digits.erfcx(x)

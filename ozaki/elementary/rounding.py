@@ -1,0 +1,133 @@
+"""From a text's number to a float: rounded once, or left to a longer text (Ziv 1991)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import copysign, inf, nan
+from typing import Any
+
+import numpy as np
+
+from ozaki.elementary import values
+from ozaki.elementary.cores import Machine
+from ozaki.elementary.functions import Function
+from ozaki.elementary.many import Many
+from ozaki.elementary.values import bits, power, single, unbits, where
+from ozaki.elementary.words import Number, ordered_sum
+
+FIRST, LAST = {True: 48, False: 70}, 105
+"""Bits of the first text, of float32 and of float64, and of the last."""
+
+MARGIN = {48: 3, 70: 3, 105: 12}
+"""Results are good to so many bits less than these."""
+
+
+def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[Any, Any]:
+    """Return a function's values, and whether they are undecided, of float64 arrays or traced values."""
+    m = Machine(LAST if last else FIRST[of_single])
+    inside = (x[0] >= function.low) & (x[0] <= function.high)
+    number = function.text(m, where(inside, x[0], function.safe), *x[1:])
+    number, e = number if isinstance(number, tuple) else (number, None)
+    error = 2.0 ** -(m.bits - MARGIN[m.bits] - (0 if last else function.loss[not of_single]))
+    result, undecided = (_to_single if of_single else _to_double)(m, number, e, error)
+    for condition in m.doubts:
+        undecided = undecided | condition
+    undecided = undecided & inside
+    for condition, value in (*function.special, (lambda x: x != x, nan)):
+        holds = condition(*x)
+        result = where(holds, value(*x) if callable(value) else value, result)
+        undecided = undecided & ~holds
+    return result, undecided
+
+
+def _scaled(x: Any, e: Any) -> Any:
+    """Return x·2**e, by two powers of two, neither of which leaves the range."""
+    half = e >> 1
+    return x * power(half) * power(e - half)
+
+
+def _to_single(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
+    hi = x.hi if e is None else _scaled(x.hi, e)
+    if not m.pairs:
+        margin = abs(hi) * error
+        result = single(hi + margin)
+        return result, result != single(hi - margin)
+    lo = 0.0 if x.lo is None else x.lo if e is None else _scaled(x.lo, e)
+    margin = abs(hi) * error
+    result = single(_odd_sum(hi, lo + margin))
+    return result, result != single(_odd_sum(hi, lo - margin))
+
+
+def _odd_sum(a: Any, b: Any) -> Any:
+    """Return a + b rounded to odd, so that it can be rounded again (Boldo and Melquiond 2008)."""
+    s, e = ordered_sum(a, b)
+    pattern = bits(s)
+    odd = pattern + where((e > 0.0) == (s > 0.0), 1, -1)
+    return unbits(where((e != 0.0) & ((pattern & 1) == 0), odd, pattern))
+
+
+def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
+    lo = 0.0 if x.lo is None else x.lo
+    margin = abs(x.hi) * error
+    result = x.hi + (lo + margin)
+    undecided = result != x.hi + (lo - margin)
+    if e is None:
+        return result, undecided
+    result = _scaled(result, e)
+    subnormal = abs(result) < 2.0**-1022
+    if not m.last:
+        return result, undecided | subnormal
+    small, unsure = _subnormal(x.hi, lo, margin, where(e < -1200, -1200, where(e > -1000, -1000, e)))
+    return where(subnormal, small, result), where(subnormal, unsure, undecided)
+
+
+def _subnormal(hi: Any, lo: Any, margin: Any, e: Any) -> tuple[Any, Any]:
+    """Return (hi + lo)·2**e rounded to a multiple of 2**-1074, and whether that is undecided."""
+    unit = power(e + 1074)
+    n = (hi * unit + values.SHIFT) - values.SHIFT
+    rest = hi * unit - n
+
+    def whole(rest: Any) -> Any:
+        return n + where(rest > 0.5, 1.0, where(rest < -0.5, -1.0, 0.0))
+
+    up, down = whole(rest + (lo + margin) * unit), whole(rest + (lo - margin) * unit)
+    return up * 2.0**-537 * 2.0**-537, up != down
+
+
+# integers ---------------------------------------------------------------------------------------------
+
+MOST = 4000
+"""Bits with which no value but a tie is undecided."""
+
+
+def decided(function: Function, of_single: bool, *x: float) -> float:
+    """Return a function's value of one argument, by numbers of ever more bits."""
+    bits_ = 160
+    while True:
+        value = function.text(Many(bits_), *x)
+        value, e = value if isinstance(value, tuple) else (value, 0)
+        exact = Fraction(value.m) * Fraction(2) ** (value.e + int(e))
+        error = abs(exact) / 2 ** (bits_ - 24)
+        low, high = nearest(exact - error, of_single), nearest(exact + error, of_single)
+        if low == high:
+            return low
+        if bits_ > MOST:  # the exact value is half way between two numbers, as 10**23 is
+            e = value.top - 64
+            return nearest(Fraction(round(exact / Fraction(2) ** e)) * Fraction(2) ** e, of_single)
+        bits_ *= 2
+
+
+def nearest(x: Fraction, of_single: bool) -> float:
+    """Return the float64, or float32, nearest to x, of ties the even one."""
+    try:
+        result = float(x)
+    except OverflowError:
+        return copysign(inf, x)
+    if not of_single:
+        return result
+    rest = x - Fraction(result)
+    pattern = int(np.float64(result).view(np.int64))
+    if rest and not pattern & 1:
+        pattern += 1 if (rest > 0) == (result > 0) else -1
+    with np.errstate(all="ignore"):
+        return float(np.int64(pattern).view(np.float64).astype(np.float32))

@@ -1,0 +1,36 @@
+"""A function's text as a trace of its operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.rounding import rounded
+from ozaki.elementary.values import FLOAT, Trace, Value
+
+
+class Program:
+    """What a text does: its trace, and the values in it that are the result, and whether it is undecided."""
+
+    def __init__(self, name: str, of_single: bool, last: bool) -> None:
+        function = FUNCTIONS[name]
+        self.name, self.of_single, self.last, self.arguments = name, of_single, last, function.arguments
+        self.trace = Trace()
+        x = [self.trace.value(FLOAT, "argument", i) for i in range(self.arguments)]
+        self.results: tuple[Any, Any] = rounded(function, of_single, last, *x)
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        """Keep the operations that the results are made of."""
+        used, waiting = set(), [x for x in self.results if isinstance(x, Value)]
+        while waiting:
+            value = waiting.pop()
+            if value.index not in used:
+                used.add(value.index)
+                waiting += [x for x in value.args if isinstance(x, Value)]
+        kept = [x for x in self.trace.values if x.index in used]
+        for index, value in enumerate(kept):
+            value.index = index
+        self.trace.values = kept
+        names = {x.args[0] for x in kept if x.op == "take"}
+        self.trace.tables = {name: table for name, table in self.trace.tables.items() if name in names}
