@@ -196,7 +196,8 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
             f"x and y must be of one length along axis {axis} and broadcast, got shapes {shapes}"
         )
     x = conjugated(x) if x.dtype.kind == "c" else x
-    return _dots(*xp.broadcast_arrays(x, y), accuracy)[()]
+    x, y = xp.broadcast_arrays(x, y)
+    return _dots(x, y, accuracy)[()]
 
 
 @public("Contractions")
@@ -351,9 +352,11 @@ def _dots(x: Array, y: Array, accuracy: Accuracy) -> Array:
     if accuracy == NORMWISE or isinstance(accuracy, int | np.integer):
         return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0]
     dtype = result_dtype(x, y)
-    if x.shape[-1] == 1 and dtype.kind == "f" and not is_cupy(x):  # CuPy's products have no subnormal float32
+    single_on_gpu = is_cupy(x) and dtype == np.float32  # of whose products CuPy flushes subnormal ones
+    if x.shape[-1] == 1 and dtype.kind == "f" and not single_on_gpu:
+        xp = namespace(x)
         with np.errstate(all="ignore"):
-            result = np.asarray(np.multiply(x[..., 0], y[..., 0], dtype=dtype))
+            result = xp.asarray(xp.multiply(x[..., 0], y[..., 0], dtype=dtype))
         put_one_nan(result)
     else:
         result = namespace(x).asarray(dot(x, y, axis=-1, dtype=dtype))

@@ -1,7 +1,7 @@
 """Running sums, each one correctly rounded: the definition, and the launches of `cumulative.cu`.
 
-On the host, `running_numba` adds each number to an exact expansion. On a GPU, rows are cut into tiles. The
-tiles' exact totals come from the kernels of `reduction_cuda`, and their running sums, digit by digit, from
+On the host, `running_numba` adds each number to an exact expansion. On a GPU, rows of ordinary data are one
+launch (`exact.prefixes`); others, and a few long ones, are cut into tiles. The tiles' exact totals come from the kernels of `reduction_cuda`, and their running sums, digit by digit, from
 `cupy.cumsum`; then every thread goes through one tile, adds its terms to the digits that come before it, and
 rounds after each. That is much slower than a sum, in which only the last is rounded; nothing is copied to the
 host.
@@ -46,6 +46,7 @@ from ozaki.sums.arguments import (
 )
 from ozaki.sums.exact.extraction import LOOPS, READABLE, SOURCES, constants, contiguous
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding, flagged, flags_of
+from ozaki.sums.exact.prefixes import prefix_sums
 from ozaki.sums.exact.reduction_cuda import exact_totals
 from ozaki.sums.exact.summands import Summands, as_floats
 from ozaki.sums.exact.vectors import UNIT
@@ -178,6 +179,8 @@ def _device_running_sums(x: Array, target: Format, before: Array | None) -> Arra
     cupy = import_cupy()
     if x.size == 0:
         return cupy.empty(x.shape, target.dtype)
+    if before is None and (found := prefix_sums(x, target)) is not None:
+        return found
     rows = cupy.ascontiguousarray(cupy.moveaxis(x, 0, -1)).reshape(-1, len(x))
     parts = [rows] if rows.dtype.name in SOURCES and before is None else as_floats(rows)
     # A term's two parts are neighbours, and the sum after the second is wanted.

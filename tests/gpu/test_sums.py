@@ -431,7 +431,7 @@ def test_variances_in_one_pass(cupy, shape, dtype):
 @pytest.mark.parametrize("function", [ozaki.var, ozaki.std, ozaki.nanvar, ozaki.nanstd])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
 def test_variances_of_what_is_not_ordinary(cupy, function, dtype):
-    """Zeros, equal numbers, cancellation, subnormal numbers, wide ranges, Inf and NaN; one number, and none."""
+    """Zeros, equal numbers, cancellation, subnormal numbers, wide ranges, Inf and NaN; one number, none."""
     rng = np.random.default_rng(0)
     ordinary = rng.standard_normal((40, 60))
     cases = [
@@ -456,3 +456,21 @@ def test_variances_of_what_is_not_ordinary(cupy, function, dtype):
         for axis in (0, 1, None):
             for ddof in (0, 1, 3, 0.5):
                 same_on_the_gpu(function, y, axis=axis, ddof=ddof)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_running_sums_of_rows(cupy, shape, dtype):
+    """Rows and columns, short and long, and what is left to tiles: wide ranges, Inf and NaN."""
+    rng = np.random.default_rng(len(dtype))
+    x = rng.standard_normal(shape) * (1 - 0.5j if dtype[0] == "c" else 1)
+    zeros = np.where(rng.random(shape) < 0.5, -0.0, np.round(x.real)) * (1 if dtype[0] == "f" else -1j)
+    zeros.ravel()[: x.size // 2] = -0.0
+    wide, special = x.copy(), x.copy()
+    wide.ravel()[::7] *= 2.0**-60 if dtype != "float16" else 2.0**-10
+    special.ravel()[-1] = np.inf
+    for y in (x, x[:, ::-1], np.asfortranarray(x), zeros, wide, special):
+        with np.errstate(all="ignore"):
+            y = y.astype(dtype)
+        for axis in (0, 1, None):
+            same_on_the_gpu(ozaki.cumsum, y, axis=axis)

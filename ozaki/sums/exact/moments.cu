@@ -21,32 +21,6 @@ struct Variances {
 
 #define OUTPUTS (THREADS / LANES)
 
-/* What is known of an output's numbers: the exponent fields of those that are finite and not 0, which lie between
-   2048 - below and above (both 0 for none), whether one is not finite, and how many count. */
-struct Known {
-    int below, above, bad, count;
-
-    __device__ void merge(const Known &other) {
-        below = max(below, other.below);
-        above = max(above, other.above);
-        bad |= other.bad;
-        count += other.count;
-    }
-    __device__ int lowest() const { return 2048 - below; }
-};
-
-/* Bring together what the threads of an output have, in the first of them. */
-template <class T, class Merge>
-__device__ void together(T *shared, T &mine, int lane, int stride, Merge merge) {
-    __syncthreads();
-    shared[threadIdx.x] = mine;
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (lane < half) merge(shared[threadIdx.x], shared[threadIdx.x + half * stride]);
-    }
-    __syncthreads();
-}
-
 __device__ __forceinline__ bool left_out(const double *x) {
     bool missing = false;
     for (int part = 0; part < PARTS; part++) missing = missing || x[part] != x[part];
@@ -61,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
     const int lane = ALONG ? threadIdx.x % LANES : threadIdx.x / OUTPUTS;
     const int place = ALONG ? threadIdx.x / LANES : threadIdx.x % OUTPUTS, stride = ALONG ? 1 : OUTPUTS;
     const i64 group = blockIdx.x / r.parts, output = group * OUTPUTS + place;
-    const int part = blockIdx.x % r.parts, first_thread = threadIdx.x - lane * stride;
+    const int part = blockIdx.x % r.parts;
     const bool there = output < r.outputs;
     const i64 share = (r.n + r.parts - 1) / r.parts, end = there ? min(r.n, (part + 1) * share) : 0;
     const char *p = r.x + place_of(there ? output : 0, r.pair, r.x_outer, r.x_inner);
@@ -73,14 +47,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
             for (int c = 0; c < PARTS; c++) x[c] = widened(load(p + SIZE * (i * r.x_step + c)));
             if (left_out(x)) continue;
             known.count++;
-            for (int c = 0; c < PARTS; c++) {
-                const int field = __double2hiint(x[c]) >> 20 & 2047;
-                if (field == 2047) known.bad = 1;
-                else if (x[c] != 0) known.merge({2048 - max(field, 1), max(field, 1), 0, 0});
-            }
+            for (int c = 0; c < PARTS; c++) known.note(x[c]);
         }
-        together(all_known, known, lane, stride, [](Known &a, const Known &b) { a.merge(b); });
-        known = all_known[first_thread];
+        known = together(all_known, known, lane, stride);
     } else if (there) {
         known = {r.known[output], r.known[r.outputs + output], r.known[2 * r.outputs + output],
                  r.known[3 * r.outputs + output]};
@@ -96,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
     }
 
     const int lowest = known.lowest();
-    const bool far = known.above - lowest > REACH;
+    const bool far = known.far();
     Sums sums;
     sums.clear();
     if (!far && !known.bad && known.below) {
@@ -108,10 +77,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
                 if (x[c] != 0) sums.add_number(c, x[c], lowest);
         }
     }
-    together(all_sums, sums, lane, stride, [](Sums &a, const Sums &b) { a.add(b); });
+    sums = together(all_sums, sums, lane, stride);
     if (r.parts > 1) {
         Sums *partial = (Sums *)r.partial;
-        if (there && lane == 0) partial[output * r.parts + part] = all_sums[threadIdx.x];
+        if (there && lane == 0) partial[output * r.parts + part] = sums;
         __threadfence();
         __syncthreads();
         if (threadIdx.x == 0) last_block = atomicAdd(r.tickets + group, 1u) == r.parts - 1;
@@ -125,13 +94,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
             for (int w = 0; w < sizeof(Sums) / sizeof(u64); w++) ((u64 *)&other)[w] = words[w];
             sums.add(other);
         }
-        together(all_sums, sums, lane, stride, [](Sums &a, const Sums &b) { a.add(b); });
+        sums = together(all_sums, sums, lane, stride);
     }
     if (!there || lane) return;
     double value = __longlong_as_double(0x7ff8000000000000ll);
     if (!known.bad && known.count) {
         if (far) *r.undecided = 1;
-        value = variance(all_sums[threadIdx.x], known.count, r.ddof, known.below ? lowest : 1, r.root, SKIP_NAN,
+        value = variance(sums, known.count, r.ddof, known.below ? lowest : 1, r.root, SKIP_NAN,
                          r.precision, r.smallest);
     }
     store(r.result, output, value, r.precision);

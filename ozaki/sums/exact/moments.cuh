@@ -7,6 +7,64 @@
 // the sum is below 2^127, and that of squares below 2^(106 + 96 + 26).
 #define REACH 48
 
+/* What is known of an output's numbers: the exponent fields of those that are finite and not 0, which lie between
+   2048 - below and above (both 0 for none), whether one is not finite, and how many count. */
+struct Known {
+    int below, above, bad, count;
+
+    __device__ void note(double x) {
+        const int field = __double2hiint(x) >> 20 & 2047;
+        if (field == 2047) bad = 1;
+        else if (x != 0) add({2048 - max(field, 1), max(field, 1), 0, 0});
+    }
+    __device__ void add(const Known &other) {
+        below = max(below, other.below);
+        above = max(above, other.above);
+        bad |= other.bad;
+        count += other.count;
+    }
+    __device__ int lowest() const { return 2048 - below; }
+    __device__ bool far() const { return above - lowest() > REACH; }
+};
+
+/* What the LANES threads of an output have, `stride` apart, added up; each has it then. */
+template <class T>
+__device__ T together(T *shared, const T &mine, int lane, int stride) {
+    __syncthreads();
+    shared[threadIdx.x] = mine;
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane < half) shared[threadIdx.x].add(shared[threadIdx.x + half * stride]);
+    }
+    __syncthreads();
+    return shared[threadIdx.x - lane * stride];
+}
+
+/* to += from, integers of so many words in two's complement. */
+template <int WORDS>
+__device__ void add_words(u64 *to, const u64 *from) {
+    u64 carry = 0;
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+        const u64 partial = to[i] + from[i];
+        const u64 total = partial + carry;
+        carry = (partial < from[i]) | (total < partial);
+        to[i] = total;
+    }
+}
+
+/* A number of which the exponent field is at least `lowest`, as an integer of two words; its magnitude's shift. */
+__device__ int in_words(double x, int lowest, u64 *wide, u64 *magnitude) {
+    int exponent;
+    const i64 m = significand(x, &exponent);
+    const int shift = exponent + 1075 - lowest;
+    *magnitude = m < 0 ? -m : m;
+    wide[0] = *magnitude << shift;
+    wide[1] = shift ? *magnitude >> (64 - shift) : 0;
+    if (m < 0) { wide[0] = -wide[0]; wide[1] = ~wide[1] + (wide[0] == 0); }
+    return shift;
+}
+
 /* Σx of the real, and of the imaginary parts, in two's complement, and Σ|x|²; least significant words first. */
 struct Sums {
     u64 sum[PARTS][2];
@@ -24,12 +82,8 @@ struct Sums {
 
     /* Add a finite number of which the exponent field is at least `lowest`. */
     __device__ void add_number(int part, double x, int lowest) {
-        int exponent;
-        const i64 m = significand(x, &exponent);
-        const int shift = exponent + 1075 - lowest;
-        const u64 magnitude = m < 0 ? -m : m;
-        u64 wide[2] = {magnitude << shift, shift ? magnitude >> (64 - shift) : 0};
-        if (m < 0) { wide[0] = -wide[0]; wide[1] = ~wide[1] + (wide[0] == 0); }
+        u64 wide[2], magnitude;
+        const int shift = in_words(x, lowest, wide, &magnitude);
         add_words<2>(sum[part], wide);
         const u64 low = magnitude * magnitude, high = __umul64hi(magnitude, magnitude);
         const int twice = 2 * shift & 63;
@@ -38,18 +92,6 @@ struct Sums {
         const bool far = shift >= 32;
         const u64 square[4] = {far ? 0 : a, far ? a : b, far ? b : c, far ? c : 0};
         add_words<4>(squares, square);
-    }
-
-    template <int WORDS>
-    static __device__ void add_words(u64 *to, const u64 *from) {
-        u64 carry = 0;
-#pragma unroll
-        for (int i = 0; i < WORDS; i++) {
-            const u64 partial = to[i] + from[i];
-            const u64 total = partial + carry;
-            carry = (partial < from[i]) | (total < partial);
-            to[i] = total;
-        }
     }
 };
 

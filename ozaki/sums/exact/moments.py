@@ -17,6 +17,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.graphs import capturing
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
 from ozaki.rounding.digits import last_place
@@ -26,7 +27,9 @@ from ozaki.sums.exact.fixed_point import DigitRange, Rounding
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.summands_cuda import Rows, in_place
 
-_MOST = 1 << 26  # numbers of an output, and of ddof: see moments.cuh
+MOST = 1 << 26
+"""Numbers of an output, and of ddof, are fewer: see moments.cuh."""
+
 _THREADS = 256
 _FORM = {"ALIKE": 0, "HEADROOM": 0, "THREADS": _THREADS}
 _PART = 1 << 13  # numbers that a block takes where several share an output, at least
@@ -73,13 +76,13 @@ def variances(
     """Return the variances of a CuPy array over its first `reduced` axes, or their roots, in C order.
 
     None for numbers that are no floating-point ones, do not lie evenly in memory, are too many, or too far
-    apart, which is waited for.
+    apart, which is waited for; None in a caller's CUDA graph, too, where nothing can be.
     """
     real = x.real if x.dtype.kind == "c" else x
-    if real.dtype.name not in SOURCES or ddof.denominator > 1 or abs(ddof) >= _MOST:
+    if real.dtype.name not in SOURCES or ddof.denominator > 1 or abs(ddof) >= MOST or capturing():
         return None
     terms = in_place(Summands((real,)), reduced)
-    if terms is None or not 0 < terms.n < _MOST:
+    if terms is None or not 0 < terms.n < MOST:
         return None
     (rows,), outputs, parts = terms.rows, prod(x.shape[reduced:]), 1 + (x.dtype.kind == "c")
     cupy, undecided = import_cupy(), Readback(1, np.int32)

@@ -1,0 +1,88 @@
+#include "ozaki/sums/exact/extraction.cuh"
+#include "ozaki/sums/exact/moments.cuh"
+
+/* result[o, i] = RN(x[o, 0] + … + x[o, i]), i < n.
+
+   Element (o, i) of x lies where reduction.cu says, that of the result likewise. LANES threads share an output, and go
+   through it side by side; integers as of moments.cuh are what they add up. *undecided becomes 1 where numbers of an
+   output are too far apart, or not finite. */
+struct Prefixes {
+    const char *x;
+    i64 x_outer, x_inner, x_step, y_outer, y_inner, y_step, n, outputs;
+    int *undecided;
+    void *result;
+    int pair, precision, smallest;
+};
+
+/* A running sum, and whether anything but -0 is in it. */
+struct Running {
+    u64 sum[2];
+    unsigned ordinary;
+
+    __device__ void add(const Running &other) {
+        add_words<2>(sum, other.sum);
+        ordinary |= other.ordinary;
+    }
+    __device__ Running from(int distance) const {
+        return {{__shfl_up_sync(0xffffffff, sum[0], distance), __shfl_up_sync(0xffffffff, sum[1], distance)},
+                __shfl_up_sync(0xffffffff, ordinary, distance)};
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) prefix_sums(const Prefixes r)
+{
+    const int width = LANES < 32 ? LANES : 32; /* lanes of an output in a warp */
+    __shared__ Known all_known[THREADS];
+    __shared__ Running of_warps[THREADS / 32];
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / 32, warps = LANES / width;
+    const i64 output = (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
+    const bool there = output < r.outputs;
+    const char *p = r.x + place_of(there ? output : 0, r.pair, r.x_outer, r.x_inner);
+    const i64 to = (output >> r.pair) * r.y_outer + (output & r.pair) * r.y_inner;
+
+    Known known = {0, 0, 0, 0};
+    for (i64 i = lane; there && i < r.n; i += LANES) known.note(widened(load(p + SIZE * i * r.x_step)));
+    known = together(all_known, known, lane, 1);
+    const bool refused = known.bad || known.far();
+    if (there && refused && lane == 0) *r.undecided = 1;
+    const int lowest = known.below ? known.lowest() : 1;
+
+    Running before = {{0, 0}, 0};
+    for (i64 start = 0; start < r.n; start += LANES) { /* all lanes: they wait for each other */
+        const i64 i = start + lane;
+        Running mine = {{0, 0}, 0};
+        if (there && !refused && i < r.n) {
+            const double x = widened(load(p + SIZE * i * r.x_step));
+            u64 magnitude;
+            mine.ordinary = __double_as_longlong(x) != (i64)(1ull << 63);
+            if (x != 0) in_words(x, lowest, mine.sum, &magnitude);
+        }
+        for (int distance = 1; distance < width; distance *= 2) {
+            const Running earlier = mine.from(distance);
+            if (lane % width >= distance) mine.add(earlier);
+        }
+        if (warps > 1) {
+            if (lane % 32 == 31) of_warps[warp] = mine;
+            __syncthreads();
+            const int first = warp - warp % warps;
+            for (int w = first; w < warp; w++) mine.add(of_warps[w]);
+        }
+        mine.add(before);
+        if (there && i < r.n) {
+            u64 limb[2] = {mine.sum[0], mine.sum[1]};
+            const double value = round_limbs<2>(limb, lowest - 1075, r.precision, r.smallest);
+            store(r.result, to + i * r.y_step, mine.ordinary ? value : -0.0, r.precision);
+        }
+        if (warps > 1) {
+            const int first = warp - warp % warps;
+            for (int w = first; w < first + warps; w++) before.add(of_warps[w]);
+            __syncthreads();
+        } else if (width > 1) {
+            const int last = threadIdx.x % 32 / width * width + width - 1;
+            before = {{__shfl_sync(0xffffffff, mine.sum[0], last), __shfl_sync(0xffffffff, mine.sum[1], last)},
+                      __shfl_sync(0xffffffff, mine.ordinary, last)};
+        } else {
+            before = mine;
+        }
+    }
+}
