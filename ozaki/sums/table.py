@@ -184,7 +184,7 @@ class Reduction:
         return deliver(result.reshape(shape), out)
 
     def _at_once(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype) -> Array | None:
-        """Return the results of `of` without the exact sums; None where there is more to do than to divide."""
+        """Return the results of `of` without the exact sums; None where there is more to do than divide."""
         divisor = prod(arrays[0].shape[a] for a in axes) if self.finish is means else 1
         if self.finish not in (rounded_totals, means) or not divisor:
             return None
@@ -257,8 +257,8 @@ WITHOUT_NAN: dict[str, Any] = {"finish": partial(_variances, skip_nan=True), "sk
 """What variances and standard deviations without NaN differ in."""
 
 REDUCTIONS: dict[str, Reduction] = {}
-"""By the name of the public function. Sums, means and their roots of arrays in memory have a shorter way to the
-same bits: forms that round without the exact sums (`exact.reduction`)."""
+"""By the name of the public function. Sums, means and their roots of arrays in memory have a shorter way to
+the same bits: forms that round without the exact sums (`exact.reduction`)."""
 
 
 def reduction(row: Reduction, **record: str) -> Callable[[T], T]:
