@@ -22,7 +22,7 @@ from ozaki.product.cost import CostWarning
 from ozaki.product.operand import Operand
 from ozaki.public import PUBLIC as _PUBLIC
 from ozaki.rounding.error_free import two_product, two_sum
-from ozaki.sums.api import dot, mean, norm, sum, vdot
+from ozaki.sums.api import dot, mean, norm, rms, sum, vdot
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_count, group_dot, group_mean, group_std, group_sum, group_var

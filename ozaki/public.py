@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial, wraps
+from functools import cache, cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from types import NoneType
@@ -102,9 +102,21 @@ def for_every_library(function: T, dask: bool = False, instead: Mapping[str, str
         chosen = partial(_on_dask, function, name) if dask and any(map(is_dask, others)) else function
         if kinds_of(others).isdisjoint(("PyTorch", "JAX")):
             return chosen(*arguments, **options)
-        return with_tensors(chosen, name, instead, arguments, options)
+        return with_tensors(chosen, name, instead, arguments, options, _out_of(function, arguments, options))
 
     return cast(T, call)
+
+
+def _out_of(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the argument `out` of a call, by the function's signature; None without one."""
+    place = _place_of_out(function)
+    return arguments[place] if place is not None and place < len(arguments) else options.get("out")
+
+
+@cache
+def _place_of_out(function: Callable[..., Any]) -> int | None:
+    names = list(signature(function).parameters)
+    return names.index("out") if "out" in names else None
 
 
 _OWN = frozenset((np.ndarray, NoneType, bool, int, float, complex, str))

@@ -31,6 +31,7 @@ def with_tensors(
     instead: Mapping[str, str],
     arguments: tuple[Any, ...],
     options: dict[str, Any],
+    out: Any = None,
 ) -> Any:
     """Return the result of a function of arrays for PyTorch's tensors or JAX's arrays, as one of these.
 
@@ -39,17 +40,21 @@ def with_tensors(
     name : of the function in `ozaki`.
     instead : the functions of `ozaki.torch` and `ozaki.jax` that have derivatives, by "torch" and "jax".
     arguments, options : tuples of tensors, as sums of words are, are taken as well.
+    out : the one of these that the function fills, if there is one.
 
     Raises
     ------
     TypeError : kinds of arrays are mixed; a tensor requires a gradient, is not strided, or is on another kind
-        of device; JAX traces a value.
+        of device; JAX traces a value; out is no tensor beside tensors, or given beside JAX's arrays.
     """
     every = (*arguments, *options.values())
     kinds = kinds_of(every) - {None}
     if len(kinds) > 1:
         raise TypeError(f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}")
     pytorch = "PyTorch" in kinds
+    if out is not None and not (pytorch and _kind(out)):
+        wanted = "a tensor, as the arrays are" if pytorch else "None: JAX's arrays are not written to"
+        raise TypeError(f"out must be {wanted}; got {type(out).__name__}")
     flat = (x for argument in every for x in (argument if isinstance(argument, tuple) else (argument,)))
     first = next(x for x in flat if _kind(x))
     own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
@@ -58,7 +63,6 @@ def with_tensors(
         arrays = [tuple(map(own, x)) if isinstance(x, tuple) else own(x) for x in every]
         named = dict(zip(options, arrays[len(arguments) :], strict=True))
         result = function(*arrays[: len(arguments)], **named)
-        out = next((x for x, array in zip(every, arrays, strict=True) if array is result), None)
         return _returned(result, back) if out is None else _written(out, result)
 
 

@@ -82,6 +82,7 @@ REFERENCES: dict[str, Callable[..., list[float]]] = {
     "sum": _total,
     "mean": _mean,
     "norm": lambda row, fmt, left_out=False: _root_of_squares(row, fmt),
+    "rms": lambda row, fmt, left_out=False: _root_of_squares(row, fmt, len(row)) if len(row) else [math.nan],
     "var": _spread(skip=False, root=False),
     "std": _spread(skip=False, root=True),
     "nansum": _without_nan(_total),

@@ -21,6 +21,7 @@ except ImportError as error:
 
 from multiword.runtime.options import check_choice
 from ozaki.dask.reductions import _finished
+from ozaki.public import PUBLIC
 from ozaki.sums import groups
 from ozaki.sums.arguments import float_type, real_dtype
 from ozaki.sums.exactsum import ExactSum
@@ -28,6 +29,13 @@ from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
 
 __all__ = ["aggregation"]
+
+NAMES = tuple(
+    name
+    for name, reduction in REDUCTIONS.items()
+    if PUBLIC[name].arrays == ("x",) and "out" in PUBLIC[name].parameters and not reduction.skip_nan
+)
+"""The reductions of one array that keep NaN."""
 
 
 def __dir__() -> list[str]:
@@ -43,7 +51,8 @@ def aggregation(name: str) -> Any:
 
     Parameters
     ----------
-    name : "sum", "mean", "var" or "std". `finalize_kwargs={"ddof": 1}` is for the last two.
+    name : of a reduction of one array that does not leave NaN out, as "sum", "mean" and "var".
+        `finalize_kwargs={"ddof": 1}` is for variances and standard deviations.
 
     Returns
     -------
@@ -63,11 +72,11 @@ def aggregation(name: str) -> Any:
     >>> sums.compute()
     array([1. , 0.1])
     """
-    check_choice("reduction", name, ("sum", "mean", "var", "std"))
+    check_choice("reduction", name, NAMES)
     reduction = REDUCTIONS[name]
     return flox.Aggregation(
         f"ozaki_{name}",
-        numpy=partial(_in_memory, function=getattr(groups, f"group_{name}")),
+        numpy=partial(_in_memory, name=name),
         chunk=partial(_of_chunk, reduction=reduction),
         combine=(_merged,),
         finalize=partial(_rounded, reduction=reduction),
@@ -80,13 +89,17 @@ def _in_memory(
     index: np.ndarray,
     x: np.ndarray,
     *,
-    function: Callable[..., np.ndarray],
+    name: str,
     size: int,
     fill_value: Any,
     dtype: Any,
     **ddof: Any,
 ) -> np.ndarray:
-    return function(x, index, size, **ddof)
+    return groups.by_group(name, x, index, size, **_options(name, **ddof))
+
+
+def _options(name: str, ddof: float = 0) -> dict[str, Any]:
+    return {"ddof": exact_ddof(ddof)} if "ddof" in PUBLIC[name].parameters else {}
 
 
 def _of_chunk(index: np.ndarray, x: np.ndarray, *, reduction: Reduction, size: int, **_: Any) -> Any:
@@ -119,7 +132,7 @@ def _merged(*arguments: Any, axis: Any = (), keepdims: bool = True, size: int | 
 def _rounded(x: Any, *, reduction: Reduction, ddof: float = 0) -> np.ndarray:
     if not isinstance(x, _ExactSums):
         return x
-    options = {"ddof": exact_ddof(ddof)} if reduction.real else {}
+    options = _options(reduction.name, ddof)
     return _finished(x.totals, x.counts.ravel(), reduction=reduction, target=x.dtype, **options)
 
 

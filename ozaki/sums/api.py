@@ -42,6 +42,7 @@ from ozaki.sums.table import (
     SUM,
     Reduction,
     conjugate_products,
+    means,
     product_dtype,
     quotient_dtype,
     reduction,
@@ -236,6 +237,28 @@ def norm(
     real = _as_real(x)
     axes = (*axes, x.ndim) if x.dtype.kind == "c" else axes
     return deliver(_parts([[Summands((real, real))]], axes, target, root=True)[0].reshape(shape), out)
+
+
+@reduction(Reduction((squares,), means, quotient_dtype, root=True, real="a root mean square"))
+@repeatable
+@on_device_of_arrays
+def rms(
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
+) -> Any:
+    """Return the root mean square over axes, correctly rounded: √(Σ|x|²/n) of exact squares, rounded once.
+
+    As `ozaki.norm`; differs in the division before the root, and in NaN for the root mean square of nothing.
+
+    >>> rms(np.array([3 * 2.0**900, 4 * 2.0**900, 0.0, 0.0])) / 2.0**900
+    np.float64(2.5)
+    """
+    return REDUCTIONS["rms"]((numbers(x, "x"),), axis, dtype, out, keepdims, where)
 
 
 def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool, conjugate: bool) -> Any:

@@ -56,8 +56,7 @@ def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None
     >>> group_sum(np.array([1e100, 0.1, 1.0, -1e100, 0.2]), np.array([0, 1, 0, 0, 1]), 3)
     array([1. , 0.3, 0. ])
     """
-    x, index, shape = _labelled(values, labels, num_groups)
-    return _grouped("sum", (x,), index, shape, dtype)
+    return by_group("sum", values, labels, num_groups, dtype)
 
 
 @public("Sums")
@@ -71,8 +70,7 @@ def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = Non
     >>> group_mean(np.array([1e100, 0.5, 2.0, -1e100]), np.array([0, 1, 0, 0]), 3)
     array([0.66666667, 0.5       ,        nan])
     """
-    x, index, shape = _labelled(values, labels, num_groups)
-    return _grouped("mean", (x,), index, shape, dtype)
+    return by_group("mean", values, labels, num_groups, dtype)
 
 
 @public("Sums")
@@ -90,8 +88,7 @@ def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None
     >>> group_var(np.array([1e16, 1.0, 1e16 + 2, 1e16 + 4]), np.array([0, 1, 0, 0]), 2, ddof=1)
     array([ 4., nan])
     """
-    x, index, shape = _labelled(values, labels, num_groups)
-    return _grouped("var", (x,), index, shape, dtype, ddof=exact_ddof(ddof))
+    return by_group("var", values, labels, num_groups, dtype, ddof=exact_ddof(ddof))
 
 
 @public("Sums")
@@ -104,8 +101,7 @@ def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None
     >>> group_std(np.array([-3e200, 1.0, 3e200]), np.array([0, 1, 0]), 2)
     array([3.e+200, 0.e+000])
     """
-    x, index, shape = _labelled(values, labels, num_groups)
-    return _grouped("std", (x,), index, shape, dtype, ddof=exact_ddof(ddof))
+    return by_group("std", values, labels, num_groups, dtype, ddof=exact_ddof(ddof))
 
 
 @public("Sums")
@@ -199,6 +195,14 @@ def _number_of_groups(num_groups: Any) -> int:
     if not 0 <= groups <= 1 << 48:
         raise ValueError(f"num_groups must be from 0 to 2**48, got {groups}")
     return groups
+
+
+def by_group(
+    name: str, values: Any, labels: Any, num_groups: int, dtype: DType = None, **options: Any
+) -> Array:
+    """Return the results of a reduction of one array, group by group."""
+    x, index, shape = _labelled(values, labels, num_groups)
+    return _grouped(name, (x,), index, shape, dtype, **options)
 
 
 def _labelled(

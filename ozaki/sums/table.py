@@ -35,7 +35,7 @@ from ozaki.sums.arguments import (
 )
 from ozaki.sums.exact import moments
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
-from ozaki.sums.exact.reduction import exact_sums
+from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
 from ozaki.sums.variance import Counts, variances
 from ozaki.tuning import OUTPUTS_ON_HOST
@@ -182,7 +182,20 @@ class Reduction:
         x, axes = arrays[0], axes_of(axis, arrays[0].ndim)
         shape, where = reduced_shape(x.shape, axes, keepdims), None if where is None else mask_of(where, x)
         target = self.dtype(arrays, dtype, out, shape)
-        return deliver(self.of(arrays, axes, target, where, **options).reshape(shape), out)
+        result = self._at_once(arrays, axes, target) if where is None and not self.skip_nan else None
+        if result is None:
+            result = self.of(arrays, axes, target, where, **options)
+        return deliver(result.reshape(shape), out)
+
+    def _at_once(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype) -> Array | None:
+        """Return the results of `of` without the exact sums; None where there is more to do than divide."""
+        divisor = prod(arrays[0].shape[a] for a in axes) if self.finish is means else 1
+        if self.finish not in (rounded_totals, means) or not divisor:
+            return None
+        order = axes + tuple(a for a in range(arrays[0].ndim) if a not in axes)
+        rounding = Rounding(format_of(target), divisor, self.root)
+        parts = self.sums[0](*[x.transpose(order) for x in arrays])
+        return joined([rounded_sums(part, len(axes), rounding) for part in parts], target)
 
     def of(
         self,
@@ -262,8 +275,8 @@ WITHOUT_NAN: dict[str, Any] = {
 """What variances and standard deviations without NaN differ in."""
 
 REDUCTIONS: dict[str, Reduction] = {}
-"""By the name of the public function. `sum`, `mean`, `dot`, `vdot` and `norm` of one array in memory have a
-shorter way to the same bits: forms that round without the exact sums (`exact.reduction`)."""
+"""By the name of the public function. Sums, means and their roots of arrays in memory have a shorter way to
+the same bits: forms that round without the exact sums (`exact.reduction`)."""
 
 
 def reduction(row: Reduction, **record: str) -> Callable[[T], T]:

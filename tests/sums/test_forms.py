@@ -107,6 +107,7 @@ def test_every_form_that_takes_a_sum_gives_the_bits_of_the_last(seed, kind, shap
         ([sums], Rounding(fmt, count)),
         ([products, squares], Rounding(fmt)),
         ([squares], Rounding(fmt, root=True)),
+        ([squares], Rounding(fmt, count, root=True)),
     ):
         *others, last = reduction.FORMS
         expected = bits(last(summands, reduced, rounding))
