@@ -5,6 +5,7 @@ They are taken as NumPy or CuPy arrays in the same memory, and the result is han
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -70,6 +71,9 @@ def takes_tensors(function: F) -> F:
     kind of device.
     """
 
+    names = list(inspect.signature(function).parameters)
+    place_of_out = names.index("out") if "out" in names else None
+
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         if "torch" not in sys.modules and "jax" not in sys.modules:
@@ -85,6 +89,9 @@ def takes_tensors(function: F) -> F:
                 f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}"
             )
         pytorch = "PyTorch" in kinds
+        if place_of_out is not None:
+            given = arguments[place_of_out] if place_of_out < len(arguments) else options.get("out")
+            _check_out(given, pytorch)
         first = next(x for x in flat if _kind(x))
         own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
         with stream_of(first) if pytorch else nullcontext():
@@ -96,6 +103,16 @@ def takes_tensors(function: F) -> F:
             return _returned(result, back) if out is None else _written(out, result)
 
     return cast(F, call)
+
+
+def _check_out(out: Any, pytorch: bool) -> None:
+    """Raise TypeError for an `out` that is not of the operands' kind, before anything is computed."""
+    if out is None or (pytorch and _kind(out) == "PyTorch"):
+        return
+    if not pytorch and _kind(out) == "JAX":
+        raise TypeError("JAX's arrays cannot be written to: leave out=None, and take what is returned")
+    operands = "PyTorch tensors" if pytorch else "JAX arrays"
+    raise TypeError(f"out must be None or of the operands' kind, {operands}, got {type(out).__name__}")
 
 
 def _kind(x: Any) -> str | None:

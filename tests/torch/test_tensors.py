@@ -1,5 +1,7 @@
 """Tensors in, tensors out: every public function on PyTorch's tensors."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,30 @@ def test_conjugate_and_negative_views_are_written_to():
     with torch.inference_mode():
         out = torch.zeros(3, dtype=torch.float64)
         assert ozaki.sum(torch.ones(5, 3, dtype=torch.float64), 0, out=out).tolist() == [5, 5, 5]
+
+
+WITH_OUT = {
+    name: f
+    for name, f in vars(ozaki).items()
+    if inspect.isfunction(f) and "out" in inspect.signature(f).parameters
+}
+WRONG_OUTS = [np.zeros(()), np.zeros((2, 2)), np.float64(0), [0.0], "x", 0.0, (torch.zeros(()),), object()]
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out_of_another_kind_is_refused_before_anything_is_computed(name):
+    function = WITH_OUT[name]
+    parameters = inspect.signature(function).parameters.values()
+    required = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    for shape in ((2,), (2, 2)):
+        operands = [torch.ones(shape, dtype=torch.float64)] * len(required)
+        for out in WRONG_OUTS:
+            before = np.copy(out) if isinstance(out, np.ndarray) else None
+            with pytest.raises(TypeError, match="kind"):
+                function(*operands, out=out)
+            assert before is None or np.array_equal(out, before)
+
+
+def test_out_of_another_kind_is_refused_by_its_position():
+    with pytest.raises(TypeError, match="out must be None or of the operands' kind, PyTorch tensors"):
+        ozaki.sum(torch.ones(2), None, None, np.zeros(()))
