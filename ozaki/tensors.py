@@ -52,9 +52,7 @@ def with_tensors(
     if len(kinds) > 1:
         raise TypeError(f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}")
     pytorch = "PyTorch" in kinds
-    if out is not None and not (pytorch and _kind(out)):
-        wanted = "a tensor, as the arrays are" if pytorch else "None: JAX's arrays are not written to"
-        raise TypeError(f"out must be {wanted}; got {type(out).__name__}")
+    _check_out(out, pytorch)
     flat = (x for argument in every for x in (argument if isinstance(argument, tuple) else (argument,)))
     first = next(x for x in flat if _kind(x))
     own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
@@ -64,6 +62,16 @@ def with_tensors(
         named = dict(zip(options, arrays[len(arguments) :], strict=True))
         result = function(*arrays[: len(arguments)], **named)
         return _returned(result, back) if out is None else _written(out, result)
+
+
+def _check_out(out: Any, pytorch: bool) -> None:
+    """Raise TypeError for an `out` that is not of the operands' kind, before anything is computed."""
+    if out is None or (pytorch and _kind(out) == "PyTorch"):
+        return
+    if not pytorch and _kind(out) == "JAX":
+        raise TypeError("JAX's arrays cannot be written to: leave out=None, and take what is returned")
+    operands = "PyTorch tensors" if pytorch else "JAX arrays"
+    raise TypeError(f"out must be None or of the operands' kind, {operands}, got {type(out).__name__}")
 
 
 def _kind(x: Any) -> str | None:

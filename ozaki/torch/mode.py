@@ -26,6 +26,7 @@ def reproducible(
     accuracy: str | int = ACCURACY,
     dtypes: torch.dtype | Iterable[torch.dtype] = (torch.float64, torch.complex128),
     sums: bool = False,
+    strict: bool = False,
 ) -> Iterator[Counter[str]]:
     """Make every matrix product that PyTorch computes within the context this library's.
 
@@ -40,17 +41,20 @@ def reproducible(
     dtypes : one or several that are replaced, of float32, float64, complex64, complex128 and int64. Products
         of int64 are modulo 2**64, as PyTorch's, on a CPU many times as fast.
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
+    strict : whether the first operator whose bits may vary raises RuntimeError, with its name and what to
+        write instead, before it computes anything.
 
     Returns
     -------
     A context; entered, it is a counter of the operators that this library has computed, by name. On leaving
-    it warns if PyTorch has computed products, convolutions or solves of floating-point numbers itself, and
-    says how many calls of which operators and dtypes.
+    it warns if PyTorch has computed floating-point numbers whose bits may vary with the number of threads,
+    the cut of a batch or the order of its samples, and says how many calls of which operators: all but those
+    that are known not to vary (`ozaki.torch.independent`).
 
     Raises
     ------
     TypeError, ValueError : unknown accuracy or dtype.
-    RuntimeError : entered within a function that `torch.compile` compiles.
+    RuntimeError : entered within a function that `torch.compile` compiles; with strict, see above.
     ImportError : PyTorch is not installed.
 
     Notes
@@ -61,8 +65,8 @@ def reproducible(
     later. Compiled functions are run uncompiled, in all threads, while a block is open; `ozaki.torch.matmul`
     can be compiled.
 
-    PyTorch's own remain: convolutions, LAPACK's factorizations, softmax, and elementwise functions such as
-    `exp`, which differ between a CPU and a GPU.
+    PyTorch's own remain: convolutions, LAPACK's factorizations, softmax, and elementwise functions.
+    `sigmoid`, `silu` and `gelu` vary with the cut of a batch and with threads, `exp` between a CPU and a GPU.
 
     References
     ----------
@@ -78,7 +82,7 @@ def reproducible(
     >>> calls["mm"]
     1
     """
-    settings = Settings(accuracy, _checked(dtypes), sums)
+    settings = Settings(accuracy, _checked(dtypes), sums, strict)
     settings.request(np.empty(0))  # an unknown accuracy is refused now
     register()
     enter(settings)
@@ -94,8 +98,8 @@ def reproducible(
             yield settings.calls
     finally:
         leave(settings)
-    if settings.native:
-        warnings.warn(_left(settings), stacklevel=3)
+    if settings.native or settings.varying:
+        warnings.warn("; ".join(_left(settings)), stacklevel=3)
 
 
 def _checked(dtypes: Any) -> frozenset[torch.dtype]:
@@ -109,8 +113,23 @@ def _checked(dtypes: Any) -> frozenset[torch.dtype]:
     return chosen
 
 
-def _left(settings: Settings) -> str:
-    """Return the warning about the calls that PyTorch computed itself in the mode."""
+def _left(settings: Settings) -> Iterator[str]:
+    """Yield the parts of the warning about the calls that PyTorch computed itself in the mode."""
+    opening = "within ozaki.torch.reproducible PyTorch itself computed "
+    if settings.native:
+        yield from _native(settings, opening)
+        opening = "and "
+    if settings.varying:
+        counts = ", ".join(f"{n} {operator}" for operator, n in settings.varying.most_common())
+        may = "whose bits may vary with threads, the cut of a batch or the order of its samples"
+        yield f"{opening}these, {may}: {counts}"
+        if settings.varying.keys() & {"sum", "mean"} and not settings.sums:
+            yield "to replace sums and means, say sums=True"
+        yield "reproducible(strict=True) raises at the first, and says what to write instead"
+
+
+def _native(settings: Settings, opening: str) -> Iterator[str]:
+    """Yield what is said of products, convolutions and solves."""
     calls: dict[torch.dtype, Counter[str]] = defaultdict(Counter)
     for (operator, dtype), n in settings.native.items():
         calls[dtype][operator] = n
@@ -118,18 +137,15 @@ def _left(settings: Settings) -> str:
         f"{of.total()} of {dtype} ({', '.join(f'{n} {operator}' for operator, n in of.most_common())})"
         for dtype, of in calls.items()
     )
-    message = f"within ozaki.torch.reproducible PyTorch itself computed these calls: {counts}"
-    operators, products = (
-        set().union(*calls.values()),
-        {d for d, of in calls.items() if of.keys() - NEVER_REPLACED},
-    )
+    yield f"{opening}these calls: {counts}"
+    operators = set().union(*calls.values())
+    products = {d for d, of in calls.items() if of.keys() - NEVER_REPLACED}
     if products & {*DTYPES} - settings.dtypes:
         included = (str(d) for d in DTYPES if d in settings.dtypes | products)
-        message += f"; to replace products, too, say dtypes=({', '.join(included)})"
+        yield f"to replace products, too, say dtypes=({', '.join(included)})"
     if operators & RECURRENT:
-        message += "; torch.backends.mkldnn.flags(enabled=False), or cudnn's, takes recurrent layers apart"
+        yield "torch.backends.mkldnn.flags(enabled=False), or cudnn's, takes recurrent layers apart"
     if operators & NEVER_REPLACED:
-        message += "; convolutions, solves and sparse products are never replaced"
+        yield "convolutions, solves and sparse products are never replaced"
     if not calls.keys() <= {*DTYPES}:
-        message += "; half precision is never replaced"
-    return message
+        yield "half precision is never replaced"

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from ozaki.torch import attention, products, reductions
-from ozaki.torch.settings import active
+from ozaki.torch.independent import floating, instead_of, varies, watched
+from ozaki.torch.settings import DTYPES, Settings, active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
@@ -52,12 +53,24 @@ def register() -> None:
 
 
 def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """Yield the operators with kernels of ours, the dispatch key of each, and the kernel."""
+    registered = set()
+    for name, key, kernel in _replacing():
+        registered.add((name, key))
+        yield name, key, kernel
+    for device in _DEVICES:
+        for name in watched(device):
+            if (name, device) not in registered:
+                yield name, device, _watching(name, device)
+
+
+def _replacing() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     """Yield the operators that are replaced, the dispatch key of each, and the kernel."""
     for device in _DEVICES:
         for name, compute in products.KERNELS.items():
             yield name, device, _kernel(name, device, compute, counted=True, product=True)
         for name, compute in reductions.KERNELS.items():
-            yield name, device, _kernel(name, device, compute, counted=True)
+            yield name, device, _kernel(name, device, compute, counted=True, varying=True)
         composed = _kernel("scaled_dot_product_attention", device, attention.composed)
         for key in (device, f"Autograd{device}"):
             yield "scaled_dot_product_attention", key, composed
@@ -69,11 +82,18 @@ def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
 
 
 def _kernel(
-    name: str, key: str, compute: Callable[..., Any], *, counted: bool = False, product: bool = False
+    name: str,
+    key: str,
+    compute: Callable[..., Any],
+    *,
+    counted: bool = False,
+    product: bool = False,
+    varying: bool = False,
 ) -> Callable[..., Any]:
     """Return an operator's kernel: in the mode what `compute` returns, else what the replaced kernel returns.
 
-    counted: whether calls computed here are counted; product: whether those that PyTorch computes are.
+    counted: whether calls computed here are counted; product, varying: whether those that PyTorch computes
+    are, as its products or as operators that vary.
     """
     native = torch.library.get_kernel(f"aten::{name}", key)
     operator = "sparse " * key.startswith("Sparse") + name.partition(".")[0].rstrip("_")
@@ -86,9 +106,64 @@ def _kernel(
                 if counted:
                     settings.count(operator)
                 return result
-        result = native.call_boxed(keys, first, *arguments, **options)
-        if product and settings is not None and (first.is_floating_point() or first.is_complex()):
-            settings.count_native(operator, first.dtype)
+        if settings is not None and (first.is_floating_point() or first.is_complex()):
+            if (product or varying) and settings.strict:
+                raise RuntimeError(_refused(operator, first.dtype, settings))
+            result = native.call_boxed(keys, first, *arguments, **options)
+            if product:
+                settings.count_native(operator, first.dtype)
+            elif varying:
+                settings.count_varying(operator)
+            return result
+        return native.call_boxed(keys, first, *arguments, **options)
+
+    return kernel
+
+
+def _watching(name: str, key: str) -> Callable[..., Any]:
+    """Return the kernel of an operator that is PyTorch's, and counted in the mode if its bits may vary."""
+    native = torch.library.get_kernel(f"aten::{name}", key)
+    base, _, overload = name.partition(".")
+    operator = base.rstrip("_")
+    schema = getattr(getattr(torch.ops.aten, base), overload or "default")._schema
+    tensors = [i for i, argument in enumerate(schema.arguments) if str(argument.type) == "Tensor"]
+
+    def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+        if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
+            arguments = _wrapped(arguments, tensors)
+        settings = active()
+        counted = False
+        if settings is not None and (dtype := floating(arguments)) is not None:
+            counted = varies(operator, dtype, arguments, options)
+            if counted and settings.strict:
+                raise RuntimeError(_refused(operator, dtype, settings))
+        result = native.call_boxed(keys, *arguments, **options)
+        if counted and settings is not None:
+            settings.count_varying(operator)
         return result
 
     return kernel
+
+
+def _wrapped(arguments: tuple[Any, ...], tensors: list[int]) -> tuple[Any, ...]:
+    """Return arguments in which numbers are tensors again: PyTorch hands a kernel in Python their values."""
+    (like, *_) = [x for x in arguments if isinstance(x, torch.Tensor)]
+    wrapped = list(arguments)
+    for i in tensors:
+        if not isinstance(wrapped[i], torch.Tensor):
+            wrapped[i] = torch.scalar_tensor(wrapped[i], dtype=torch.result_type(like, wrapped[i]))
+    return tuple(wrapped)
+
+
+def _refused(operator: str, dtype: torch.dtype, settings: Settings) -> str:
+    """Return what is said of an operator that `strict=True` does not let pass."""
+    advice = instead_of(operator)
+    if operator in products.KERNELS and dtype in DTYPES and dtype not in settings.dtypes:
+        advice = f"dtypes={dtype}"
+    elif operator in RECURRENT:
+        advice = "torch.backends.mkldnn.flags(enabled=False), or cudnn's"
+    write = f"; write {advice} instead" if advice else ""
+    return (
+        f"within ozaki.torch.reproducible(strict=True) {operator} of {dtype} was called, whose bits may vary "
+        f"with threads, the cut of a batch or the order of its samples{write}"
+    )

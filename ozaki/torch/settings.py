@@ -39,15 +39,19 @@ class Settings:
     dtypes : of the tensors whose operators are replaced.
     sums : whether sums and means are replaced, too.
     calls : how often each operator was computed by this library.
-    native : how many calls PyTorch computed itself, by operator and dtype.
+    strict : whether an operator whose bits may vary raises RuntimeError.
+    native : how many products, convolutions and solves PyTorch computed itself, by operator and dtype.
+    varying : how many other calls PyTorch computed whose bits may vary, by operator.
     is_open : whether the block is still being run.
     """
 
     accuracy: str | int
     dtypes: frozenset[torch.dtype]
     sums: bool
+    strict: bool = False
     calls: Counter[str] = field(default_factory=Counter)
     native: Counter[tuple[str, torch.dtype]] = field(default_factory=Counter)
+    varying: Counter[str] = field(default_factory=Counter)
     is_open: bool = True
     _requests: dict[int | None, Request] = field(default_factory=dict, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -65,9 +69,14 @@ class Settings:
             self.calls[operator] += 1
 
     def count_native(self, operator: str, dtype: torch.dtype) -> None:
-        """Count a call that PyTorch has computed itself."""
+        """Count a product, convolution or solve that PyTorch has computed itself."""
         with self._lock:
             self.native[operator, dtype] += 1
+
+    def count_varying(self, operator: str) -> None:
+        """Count another call that PyTorch has computed itself, and whose bits may vary."""
+        with self._lock:
+            self.varying[operator] += 1
 
 
 _modes: Modes[Settings] = Modes("ozaki.torch")

@@ -1,5 +1,7 @@
 """Tensors in, tensors out: every public function on PyTorch's tensors."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -109,9 +111,9 @@ def test_other_results_are_as_they_were():
         (lambda x: ozaki.sum(torch.nested.nested_tensor([x[:1], x])), "got a nested tensor"),
         (lambda x: ozaki.sum(torch.masked.masked_tensor(x, x > 0)), "got a masked tensor"),
         (lambda x: ozaki.matmul(x, x.numpy()), "NumPy and PyTorch"),
-        (lambda x: ozaki.sum(x, out=np.zeros(())), "out must be a tensor, as the arrays are; got ndarray"),
-        (lambda x: ozaki.dot(x[0], x[0], None, None, np.zeros(())), "out must be a tensor"),
-        (lambda x: ozaki.matmul(x[0], x[0], out=[0.0]), "out must be a tensor.* got list"),
+        (lambda x: ozaki.sum(x, out=np.zeros(())), "out must be None or .*PyTorch tensors, got ndarray"),
+        (lambda x: ozaki.dot(x[0], x[0], None, None, np.zeros(())), "out must be None or .*PyTorch tensors"),
+        (lambda x: ozaki.matmul(x[0], x[0], out=[0.0]), "out must be None or .*PyTorch tensors, got list"),
         (lambda x: ozaki.matmul(x.clone().requires_grad_(), x), r"use ozaki\.torch\.matmul, or detach"),
         (lambda x: ozaki.accurate_dgemm(x.clone().requires_grad_(), x), r"use ozaki\.torch\.matmul"),
         (lambda x: ozaki.cumsum(x.clone().requires_grad_()), "ozaki.cumsum has no gradient: detach"),
@@ -155,3 +157,30 @@ def test_conjugate_and_negative_views_are_written_to():
     with torch.inference_mode():
         out = torch.zeros(3, dtype=torch.float64)
         assert ozaki.sum(torch.ones(5, 3, dtype=torch.float64), 0, out=out).tolist() == [5, 5, 5]
+
+
+WITH_OUT = {
+    name: f
+    for name, f in vars(ozaki).items()
+    if inspect.isfunction(f) and "out" in inspect.signature(f).parameters
+}
+WRONG_OUTS = [np.zeros(()), np.zeros((2, 2)), np.float64(0), [0.0], "x", 0.0, (torch.zeros(()),), object()]
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out_of_another_kind_is_refused_before_anything_is_computed(name):
+    function = WITH_OUT[name]
+    parameters = inspect.signature(function).parameters.values()
+    required = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    for shape in ((2,), (2, 2)):
+        operands = [torch.ones(shape, dtype=torch.float64)] * len(required)
+        for out in WRONG_OUTS:
+            before = np.copy(out) if isinstance(out, np.ndarray) else None
+            with pytest.raises(TypeError, match="kind"):
+                function(*operands, out=out)
+            assert before is None or np.array_equal(out, before)
+
+
+def test_out_of_another_kind_is_refused_by_its_position():
+    with pytest.raises(TypeError, match="out must be None or of the operands' kind, PyTorch tensors"):
+        ozaki.sum(torch.ones(2), None, None, np.zeros(()))
