@@ -75,6 +75,13 @@ def exponents_of(x: Array) -> Array:
     return xp.where(xp.isfinite(x), xp.frexp(x)[1], 0).astype(np.int32)
 
 
+def scaled_to_one(a: Array) -> tuple[Array, int]:
+    """Return A·2**-e, whose largest number is between 1/2 and 1, and e. What is subnormal is rounded."""
+    largest = larger_parts(a).max() if a.size else namespace(a).zeros(())
+    exponent = int(exponents_of(largest))
+    return times_powers(a, -exponent), exponent
+
+
 def tree_sum(x: Array) -> Array:
     """Return the sums over the last axis by halves: element i takes element i + ⌈n/2⌉, again and again."""
     n = x.shape[-1]

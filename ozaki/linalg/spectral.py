@@ -13,7 +13,7 @@ from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_h
 from multiword.runtime.options import check_choice
 from ozaki.linalg import factor_qr
 from ozaki.linalg.arguments import matrices, numbers, square
-from ozaki.linalg.arithmetic import exponents_of, larger_parts, times_powers
+from ozaki.linalg.arithmetic import scaled_to_one
 from ozaki.linalg.reflectors import reflected
 from ozaki.linalg.rotations import diagonalize
 from ozaki.linalg.stacks import each
@@ -140,13 +140,6 @@ def svdvals(a: Any, /) -> Array:
     return each(lambda x: _singular_triplets(x, False, False)[1], matrices(a), like=(a,))
 
 
-def _scaled(a: Array) -> tuple[Array, int]:
-    """Return A·2**-e, whose largest number is between 1/2 and 1, and e; no bit is changed by that."""
-    largest = larger_parts(a).max() if a.size else namespace(a).zeros(())
-    exponent = exponents_of(largest)
-    return times_powers(a, -exponent), int(exponent)
-
-
 def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
     """A = QTQᴴ, T = ZDZᵀ: the eigenvectors are QZ."""
     xp = namespace(a)
@@ -154,7 +147,7 @@ def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
     if a.dtype.kind == "c":
         i = xp.arange(len(a))
         triangular.imag[i, i] = 0
-    scaled, exponent = _scaled(triangular)
+    scaled, exponent = scaled_to_one(triangular)
     lower = on_host(scaled)
     n, dtype = len(lower), lower.dtype
     whole = lower + np.tril(lower, -1).conj().T
@@ -174,7 +167,7 @@ def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Arra
         v, s, uh = _singular_triplets(a.conj().T, full, vectors)
         return uh.conj().T, s, v.conj().T
     xp = namespace(a)
-    scaled, exponent = _scaled(a)
+    scaled, exponent = scaled_to_one(a)
     outer = factor_qr.factorize(scaled)
     r = np.triu(on_host(scaled[:n]))
     d, e, left, right = bidiagonalize(np.ascontiguousarray(r))

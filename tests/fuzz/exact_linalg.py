@@ -50,11 +50,15 @@ def system(draw: Draw):
         a = a * 2.0 ** np.linspace(-200, 200, n)
     elif kind == "near singular" and n > 1:
         a[-1] = a[:-1].sum(axis=0) * (1 + 2.0**-52 * rng.integers(-2, 3))
+    scaled = a * 2.0 ** draw.size("octaves", -900, 900) if draw.chance(0.3) else a
+    if np.isfinite(scaled).all() and ((scaled == 0) | (abs(scaled) > 2.0**-960)).all():
+        a = scaled
     b = (
         rng.integers(-9, 10, (n, m)).astype(dtype)
         if draw.chance(0.3)
-        else rng.standard_normal((n, m)) + 0 * a[0, 0]
+        else rng.standard_normal((n, m)).astype(dtype)
     )
+    b = b * 2.0 ** draw.size("octaves of b", -900, 900) if draw.chance(0.3) else b
     return a, b
 
 

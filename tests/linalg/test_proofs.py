@@ -9,7 +9,7 @@ import pytest
 from ozaki.linalg import verified
 from ozaki.linalg.verified import integers
 from tests.fuzz.exact_linalg import conditioned
-from tests.linalg.rational import check_proof, embedded, fractions, rational_matrix
+from tests.linalg.rational import check_proof, check_spectrum, embedded, fractions, rational_matrix
 
 
 def exact_det(a):
@@ -213,3 +213,119 @@ def test_singular_values(dtype):
     assert repeated.value.tolist() == [2, 2, 2]
     assert set(repeated.cluster.tolist()) == {0}
     assert verified.svdvals(np.ones((0, 3))).value.shape == (0,)
+
+
+def numbers(dtype, n=6):
+    """A matrix, a Hermitian one, and right sides; the same on every machine."""
+    rng = np.random.default_rng(59)
+    x = rng.integers(-(2**30), 2**30, (2, n, n + 2)) * 2.0**-30
+    x = x[0] + 1j * x[1] if dtype is np.complex128 else x[0]
+    return x[:, :n], x[:, :n] + x[:, :n].conj().T, x[:, n:]
+
+
+PROOFS = {
+    "eigh": (lambda a, h, b: verified.eigh(h), 1),
+    "svdvals": (lambda a, h, b: verified.svdvals(a), 1),
+    "svdvals of a tall matrix": (lambda a, h, b: verified.svdvals(a[:, :3]), 1),
+    "lstsq": (lambda a, h, b: verified.lstsq(a[:, :3], b), 0),
+    "solve": (lambda a, h, b: verified.solve(a, b), 0),
+    "a certificate": (lambda a, h, b: verified.certify(a).solve(b), 0),
+}
+"""Results, and whether they are as large as the matrix; of right sides as large as it they stay the same."""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("exponent", [-1000, -900, -540, 580, 900, 1000])
+@pytest.mark.parametrize("name", PROOFS)
+def test_proofs_at_any_scale_are_those_in_the_middle(name, exponent, dtype):
+    function, power = PROOFS[name]
+    expected, got = (function(*(x * 2.0**e for x in numbers(dtype))) for e in (0, exponent))
+    assert expected.rounded.all()
+    for of in ("value", "bound"):
+        middle = np.atleast_1d(getattr(expected, of)) * 2.0 ** (power * exponent)
+        if of == "value" or (middle >= 2.0**-1022).all():
+            assert np.array_equal(getattr(got, of), middle)
+        assert (got.bound <= 2 * middle).all() or of == "value"
+    assert got.rounded.all()
+
+
+@pytest.mark.parametrize("exponent", [-960, -900, 900, 1000])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_right_sides_of_any_scale(exponent, dtype):
+    a, _, b = numbers(dtype)
+    for function in (verified.solve, verified.lstsq, lambda a, b: verified.certify(a).solve(b)):
+        expected, got = function(a, b), function(a, b * 2.0**exponent)
+        assert np.array_equal(got.value, expected.value * 2.0**exponent)
+        assert got.rounded.all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_graded_matrices_of_any_scale(dtype):
+    """Rows and columns from 2**-450 to 2**450 each, against rationals."""
+    a, h, b = numbers(dtype)
+    of_rows, of_columns = 2.0 ** np.linspace(-450, 450, 6).round(), 2.0 ** np.linspace(450, -440, 6).round()
+    for graded in (a * of_rows[:, None], a * of_columns, a * of_rows[:, None] * of_columns):
+        for right in (b, b * of_rows[:, None] ** 2):
+            solution = verified.certify(graded).solve(right)
+            assert check_proof(solution, *rationally_solved(graded, right)) > 0.5
+    tall = (a * of_columns)[:, :3]
+    assert check_proof(verified.lstsq(tall, b), *least_squares(tall, b)) == 1
+    graded = h * of_columns[:, None] * of_columns
+    result = verified.eigh(graded)
+    assert np.isfinite(result.bound).all()
+    assert result.rounded[[0, -1]].any()
+    if dtype is np.float64:
+        check_spectrum(result, graded)
+
+
+def rationally_solved(a, b):
+    n, right = len(a), np.vstack([b.real, b.imag]) if a.dtype.kind == "c" else b
+    x = fractions(rational_matrix(embedded(a)).solve(rational_matrix(right)))
+    return x[:n], x[n:] or None
+
+
+def least_squares(a, b):
+    n, right = a.shape[1], np.vstack([b.real, b.imag]) if a.dtype.kind == "c" else b
+    x, y = rational_matrix(embedded(a)), rational_matrix(right)
+    x = fractions((x.transpose() * x).solve(x.transpose() * y))
+    return x[:n], x[n:] or None
+
+
+def test_right_sides_wider_than_any_scale():
+    """What float64 cannot hold beside one another is solved in parts, and these are added."""
+    a = np.array([[2.0, 1, 0], [1, 3, 0], [0, 0, 5]])
+    b = np.array([[2.0**1000, 2.0**1000], [2.0**-1000, -(2.0**1000)], [2.0**-1060, 7 * 2.0**-1074]])
+    for matrix in (a, a * (1 + 2j)):
+        right = b.astype(matrix.dtype)
+        solution = verified.solve(matrix, right)
+        check_proof(solution, *rationally_solved(matrix, right))
+        assert solution.rounded[:2].all()
+    x = verified.solve(np.eye(2), [1e308, 5e-324])
+    assert x.value.tolist() == [1e308, 5e-324]
+    assert not x.bound.any()
+
+
+def test_what_scaling_rounds_is_in_the_bounds():
+    """A matrix whose smallest numbers vanish beside its largest: eigenvalues move by that, at most."""
+    a = np.diag([2.0**1000, 3 * 2.0**-1000])
+    result = verified.eigh(a)
+    assert result.value[1] == 2.0**1000
+    assert abs(result.value[0] - 3 * 2.0**-1000) <= result.bound[0] <= 2.0**-60
+    assert result.cluster.tolist() == [0, 1]
+
+
+def test_columns_whose_numbers_are_far_apart_are_scaled_as_far_as_all_stay_exact():
+    a = np.array([[2.0**700, 1], [3 * 2.0**-500, 1], [2.0**700, -1]])
+    b = np.array([[1.0], [2], [4]])
+    assert check_proof(verified.lstsq(a, b), *least_squares(a, b)) == 1
+
+
+def test_systems_without_right_sides_are_proved_as_others():
+    for function in (verified.solve, verified.lstsq):
+        with pytest.raises(np.linalg.LinAlgError):
+            function(np.zeros((2, 2)), np.ones((2, 0)))
+    with pytest.raises(ValueError, match="max_words must be at least 1"):
+        verified.solve(np.eye(2), np.ones((2, 0)), max_words=0)
+    with pytest.raises(ValueError, match="max_words must be at least 1"):
+        verified.solve(np.ones((0, 2, 2)), np.ones((0, 2, 2)), max_words=0)
+    assert verified.solve(np.eye(2), np.ones((2, 0))).value.shape == (2, 0)

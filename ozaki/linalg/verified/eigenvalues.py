@@ -11,18 +11,19 @@ For Hermitian A and approximate eigenvectors X with Rayleigh quotients ρ, resid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
+from ozaki.linalg.arithmetic import scaled_to_one, times_powers
 from ozaki.linalg.products import Words, classical, words_of_products
 from ozaki.linalg.verified.preconditioner import classical_error
 from ozaki.linalg.verified.solution import NotProvedError
 from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
-from ozaki.linalg.verified.words import rounded
+from ozaki.linalg.verified.words import rounded, unscaled
 from ozaki.sums.api import dot
 
 
@@ -70,6 +71,22 @@ class Quotients(NamedTuple):
     error: Array
     residuals: list[Array]
     order: Array
+
+
+def brought_to_one(a: Array) -> tuple[Array, int, float]:
+    """Return B = 2**-e·A, whose largest number is between 1/2 and 1, e, and a bound of ‖B - 2**-e·A‖₂.
+
+    That is 0 unless B has subnormal numbers: what these are rounded by is at most η, also in complex numbers.
+    """
+    b, exponent = scaled_to_one(a)
+    exact = bool((times_powers(b, exponent) == a).all())
+    return b, exponent, 0.0 if exact else max(a.shape) * ETA
+
+
+def times_power(result: Enclosures, exponent: int) -> Enclosures:
+    """Return the enclosures of the eigenvalues of A·2**exponent, of which vectors and angles are the same."""
+    value, bound, sure = unscaled(result.value, result.bound, result.rounded, np.int32(exponent))
+    return replace(result, value=value, bound=bound, rounded=sure)
 
 
 def residual(a: Array, right: Words, left: Words, values: Array) -> Array:
@@ -127,18 +144,20 @@ def spectral_norm(size: Array) -> float:
     return float(up(up(rows * columns) ** 0.5 * (1 + 4 * U)))
 
 
-def enclosed(q: Quotients, norm: float, alpha: float, others: Array, vectors: Words = ()) -> Enclosures:
+def enclosed(
+    q: Quotients, norm: float, alpha: float, others: Array, lost: float, vectors: Words = ()
+) -> Enclosures:
     """Return the enclosures that the theorems above give, ascending.
 
     norm : of the residual; alpha : the vectors' `defect`; others : more eigenvalues nearby, as approximations
-        with the error of all.
+        with the error of all; lost : a bound of ‖B - A‖₂, where the eigenvalues are A's, and all of this B's.
     """
     if not alpha < 0.5:
         raise NotProvedError("the vectors are not proved to be independent", np.inf, len(vectors), alpha)
     xp, n = namespace(q.high), len(q.high)
     length = (1 - alpha) ** 0.5 * (1 - 8 * U)
-    every = float(up(norm / length))
-    epsilon = up(norms(xp.concatenate(q.residuals), 0) / length)
+    every = float(plus(norm / length, lost))
+    epsilon = plus(norms(xp.concatenate(q.residuals), 0) / length, lost)
     points = xp.concatenate([q.high, others])
     order = xp.argsort(points)
     ordered, index = points[order], xp.argsort(order)[:n]
@@ -147,7 +166,7 @@ def enclosed(q: Quotients, norm: float, alpha: float, others: Array, vectors: Wo
     gap = xp.minimum(steps[index], steps[index + 1]) * (1 - 8 * U) - up(2 * every + 4 * U * abs(q.high))
     isolated = gap > 2 * epsilon
     positive = xp.where(isolated, gap, 1.0)
-    kato = plus(times(epsilon, epsilon / positive) * (1 + 8 * U), q.error)
+    kato = plus(times(epsilon, epsilon / positive) * (1 + 8 * U), q.error, lost)
     error = xp.where(isolated, xp.minimum(kato, every), every)
     apart = (ordered[1:] - ordered[:-1]) > 2 * up(every + 4 * U * abs(ordered[1:]))
     label = xp.concatenate([xp.zeros(1, int), xp.cumsum(apart)])[index]

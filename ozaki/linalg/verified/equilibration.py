@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, namespace, real_parts
 from ozaki.linalg.verified.upward import magnitude
 from ozaki.linalg.verified.words import scaled
 
 PASSES = 3
 """Times that rows and columns are scaled by their largest elements in turn."""
 
-
 TAME = 2.0**6
 """A ratio of largest to smallest row, and a size of both, that needs no scaling."""
+
+SPREAD = 1000
+"""Octaves below 1 in which float64 numbers have all of their bits, and more than that."""
+
+FAR_BELOW = -(2**20)
+"""An exponent for zero."""
 
 
 def equilibrated(a: Array) -> tuple[Array, Array, Array]:
@@ -40,11 +45,29 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     return result, r, c
 
 
-def rows_scaled(b: Array, r: Array) -> tuple[Array, Array] | None:
-    """Return 2**-r·B·2**-t and the exponents t that bring columns to about 1; None if that is not exact."""
-    xp = namespace(b)
-    size = magnitude(b)
-    exponent = xp.where(size > 0, xp.frexp(size)[1] - r, -(2**20)).max(axis=0, keepdims=True)
-    t = xp.where(exponent > -(2**20), exponent, 0).astype(np.int32)
-    result = scaled(b, -r - t)
-    return (result, t) if bool((scaled(result, r + t) == b).all()) else None
+def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
+    """Return parts of 2**-r·B, side by side, and exponents t: times 2**t they add up to it exactly.
+
+    Each part is scaled so that columns are at about 1. There are several where numbers of a column are
+    farther apart than float64 numbers can be: then a part has those within `SPREAD` octaves.
+    """
+    xp, rest = namespace(b), b.copy()
+    parts: list[Array] = []
+    exponents: list[Array] = []
+    while not parts or bool(rest.any()):
+        octave = [_octaves(x) - r for x in real_parts(rest)]
+        top = xp.maximum(octave[0], octave[-1]).max(axis=0, keepdims=True)
+        t = xp.where(top > FAR_BELOW // 2, top, 0).astype(np.int32)
+        part = rest.copy()
+        for of_part, of_rest, e in zip(real_parts(part), real_parts(rest), octave, strict=True):
+            near = e > t - SPREAD
+            of_part[~near], of_rest[near] = 0, 0
+        parts.append(scaled(part, -r - t))
+        exponents.append(t)
+    return xp.hstack(parts), xp.hstack(exponents)
+
+
+def _octaves(x: Array) -> Array:
+    """The exponents of real numbers, and `FAR_BELOW` of zeros."""
+    xp = namespace(x)
+    return xp.where(x != 0, xp.frexp(x)[1], FAR_BELOW)

@@ -10,11 +10,13 @@ from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.verified.eigenvalues import (
     Enclosures,
+    brought_to_one,
     defect,
     enclosed,
     quotients,
     residual,
     spectral_norm,
+    times_power,
 )
 
 LARGEST_ROTATION = 2.0**-20
@@ -59,19 +61,20 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
         if not len(a):
             nothing = xp.zeros(0)
             return Enclosures(nothing, nothing, nothing == 0, nothing.astype(int), (a,), nothing)
+        a, exponent, lost = brought_to_one(a)
         values, vectors = approximate("eigh", a)
-        result = _enclosed(a, [vectors], values)
+        result = _enclosed(a, [vectors], values, lost)
         for _ in range(max_steps):
             if bool(result.rounded.all()):
                 break
-            result = _enclosed(a, _refined(a, result.vectors), result.value)
-        return result
+            result = _enclosed(a, _refined(a, result.vectors), result.value, lost)
+        return times_power(result, exponent)
 
 
-def _enclosed(a: Array, vectors: Words, values: Array) -> Enclosures:
+def _enclosed(a: Array, vectors: Words, values: Array, lost: float) -> Enclosures:
     q = quotients([(vectors, residual(a, vectors, vectors, values))], values)
     vectors = [x[:, q.order] for x in vectors]
-    return enclosed(q, spectral_norm(*q.residuals), defect(vectors), values[:0], vectors)
+    return enclosed(q, spectral_norm(*q.residuals), defect(vectors), values[:0], lost, vectors)
 
 
 def _refined(a: Array, vectors: Words) -> Words:

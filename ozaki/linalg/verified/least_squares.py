@@ -16,8 +16,9 @@ from multiword.runtime.arrays import (
 from ozaki.linalg.arguments import LinAlgError, rectangular_system
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
+from ozaki.linalg.verified.equilibration import rows_scaled
 from ozaki.linalg.verified.preconditioner import classical_error, tail
-from ozaki.linalg.verified.refinement import DECIDED, relative_errors
+from ozaki.linalg.verified.refinement import DECIDED, relative_errors, units
 from ozaki.linalg.verified.solution import NotProvedError, Solution, Statistics, unproved
 from ozaki.linalg.verified.systems import empty, first_column, proved
 from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
@@ -78,13 +79,14 @@ def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
 def _solved(a: Array, b: Array) -> Solution:
     """The solution for a matrix of right sides, with the columns of A scaled by powers of two."""
     xp = namespace(a)
-    exponents = xp.frexp(magnitude(a).max(axis=0))[1][:, None]
+    # To about 1, or as near as all numbers of a column stay multiples of η.
+    exponents = xp.minimum(xp.frexp(magnitude(a).max(axis=0))[1], units(a) + 1074)[:, None]
     scaled_a = scaled(a, -exponents.T)
-    if not bool((scaled(scaled_a, exponents.T) == a).all()):
-        scaled_a, exponents = a, 0 * exponents
     s, smallest, contraction, condition = _full_rank(scaled_a)
-    words, error, steps = _refined(scaled_a, b, s, smallest)
-    return proved(words, error, -exponents, Statistics("least squares", condition, contraction, 1, steps))
+    right, t = rows_scaled(b, xp.zeros((len(b), 1), np.int32))
+    words, error, steps = _refined(scaled_a, right, s, smallest)
+    stats = Statistics("least squares", condition, contraction, 1, steps)
+    return proved(words, error, t - exponents, stats, b.shape[1])
 
 
 def _full_rank(a: Array) -> tuple[Array, float, float, float]:

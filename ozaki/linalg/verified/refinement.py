@@ -118,12 +118,12 @@ def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, e
     if not bool(exact.any()):
         return error
     xp = namespace(error)
-    of_product = reduce(xp.minimum, map(_units, xs)) + _units(a).min()
-    return xp.where(exact & (of_product >= -1074) & (_units(b) >= -1074), 0.0, error)
+    of_product = reduce(xp.minimum, map(units, xs)) + units(a).min()
+    return xp.where(exact & (of_product >= -1074) & (units(b) >= -1074), 0.0, error)
 
 
-def _units(x: Array) -> Array:
-    """By column, an exponent e such that all its numbers are multiples of 2**e."""
+def units(x: Array) -> Array:
+    """Return by column an exponent e such that all its numbers are multiples of 2**e."""
     xp = namespace(x)
     smallest = [xp.where(part == 0, 2.0**1000, abs(part)).min(axis=0) for part in real_parts(x)]
     return xp.frexp(reduce(xp.minimum, smallest))[1] - 53

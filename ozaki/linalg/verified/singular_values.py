@@ -12,11 +12,13 @@ from ozaki.linalg.products import words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.verified.eigenvalues import (
     Enclosures,
+    brought_to_one,
     defect,
     enclosed,
     quotients,
     residual,
     spectral_norm,
+    times_power,
 )
 from ozaki.linalg.verified.preconditioner import tail
 from ozaki.linalg.verified.upward import magnitude, plus
@@ -59,10 +61,11 @@ def svdvals(a: Any) -> Enclosures:
     if 0 in a.shape:
         return Enclosures(xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), xp.zeros(0, int))
     with quietly(a):
-        return _enclosed(a if a.shape[0] >= a.shape[1] else a.conj().T)
+        a, exponent, lost = brought_to_one(a if a.shape[0] >= a.shape[1] else a.conj().T)
+        return times_power(_enclosed(a, lost), exponent)
 
 
-def _enclosed(a: Array) -> Enclosures:
+def _enclosed(a: Array, lost: float) -> Enclosures:
     """The singular values of a matrix with at least as many rows as columns."""
     xp, (m, n) = namespace(a), a.shape
     all_u, values, v = approximate("svd", a)
@@ -78,7 +81,7 @@ def _enclosed(a: Array) -> Enclosures:
     norm = max(spectral_norm(first), spectral_norm(second))
     others = xp.zeros(1) if m > n else -q.high[:1]
     # ‖[u; v]‖ is about √2, of which `enclosed` takes 1: ε is an upper bound all the same
-    result = enclosed(q, norm, max(defect([all_u]), defect([v])), others)
+    result = enclosed(q, norm, max(defect([all_u]), defect([v])), others, lost)
     record = (result.value, result.bound, result.rounded, result.cluster)
     value, bound, sure, label = (x[::-1] for x in record)
     return Enclosures(value, bound, sure, label.max() - label)

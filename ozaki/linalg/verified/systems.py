@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from ozaki.linalg.verified.solution import (
     stacked,
     unproved,
 )
-from ozaki.linalg.verified.upward import ETA, up
-from ozaki.linalg.verified.words import rounded, scaled
+from ozaki.linalg.verified.upward import U, up
+from ozaki.linalg.verified.words import renormalized, rounded, scaled, unscaled, unscaled_words
 
 LARGEST_EXPONENT = 960
 """By which small integers are multiplied and still are float64 numbers."""
@@ -79,14 +80,11 @@ class Certificate:
         """The solution for a matrix of right sides."""
         if not b.size:
             return empty(b)
-        scaling = rows_scaled(b, self.rows)
-        if scaling is None and bool(self.rows.any()):  # what cannot be scaled exactly is solved as it is
-            return _certified(self.matrix, self.max_words, scale=False)._solve(b)
-        right, t = scaling or (b, namespace(b).zeros((1, b.shape[1]), np.int32))
+        right, t = rows_scaled(b, self.rows)
         words, error, steps = refine(self.scaled_matrix, right, self.regularity)
         proof = self.regularity
         stats = Statistics(proof.tier, proof.condition, proof.contraction, proof.preconditioner.count, steps)
-        return proved(words, error, t - self.columns.T, stats)
+        return proved(words, error, t - self.columns.T, stats, b.shape[1])
 
 
 @on_device_of_arrays
@@ -134,6 +132,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
         a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
         b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
         if 0 in batch:
+            check_words(max_words)
             return empty(xp.zeros(b.shape[:-1] if one else b.shape, b.dtype))
         results = [_solved(a[index], b[index], max_words, throw) for index in np.ndindex(batch)]
         if one:
@@ -188,11 +187,11 @@ def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
     return solve(a, namespace(a).eye(a.shape[-1], dtype=a.dtype), max_words=max_words, throw=throw)
 
 
-def _certified(a: Array, max_words: int, scale: bool = True) -> Certificate:
+def _certified(a: Array, max_words: int) -> Certificate:
     check_words(max_words)
     n, xp = len(a), namespace(a)
     nothing = xp.zeros((n, 1), np.int32), xp.zeros((1, n), np.int32)
-    matrix, rows, columns = equilibrated(a) if scale and n else (a, *nothing)
+    matrix, rows, columns = equilibrated(a) if n else (a, *nothing)
     try:
         proof = prove_regular(matrix, max_words)
     except SingularError as error:
@@ -216,7 +215,7 @@ def _unscaled_null_vector(z: Array, columns: Array) -> Array | None:
 def _solved(a: Array, b: Array, max_words: int, throw: bool) -> Solution:
     """The solution of one system with a matrix of right sides."""
     try:
-        return _certified(a, max_words)._solve(b) if b.size else empty(b)
+        return _certified(a, max_words)._solve(b)
     except np.linalg.LinAlgError as error:
         if throw:
             raise
@@ -229,39 +228,27 @@ def empty(b: Array) -> Solution:
     return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
 
 
-def proved(words: Sequence[Array], error: Array, exponent: Array, stats: Statistics) -> Solution:
-    """Return the solution 2**exponent·x, for any x with |x - Σ words| <= error."""
-    low, error_of_low = _unscaled_words(words, error, exponent)
-    return Solution(*_unscaled(*rounded(words, error), exponent), low, error_of_low, PROVED, stats)
+def proved(
+    words: Sequence[Array], error: Array, exponent: Array, stats: Statistics, columns: int
+) -> Solution:
+    """Return the solution that consists of so many columns, from those for the parts of the right sides.
 
-
-def _unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
-    """x·2**exponent, its bound, and where it is proved to be rounded: not where it rounds once more."""
-    xp = namespace(x)
-    y = scaled(x, exponent)
-    inexact = scaled(y, -exponent) != x
-    finite = xp.isfinite(y)
-    bound = _scaled_bound(bound, exponent)
-    bound = xp.where(inexact, up(bound + 2 * ETA), bound)
-    return y, xp.where(finite, bound, np.inf), sure & ~inexact
-
-
-def _unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
-    """Words times 2**exponent, and the error of their sum, with what those lose that are subnormal then."""
-    xp, low, total = namespace(error), [], _scaled_bound(error, exponent)
-    for word in words:
-        y = scaled(word, exponent)
-        lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
-        total = xp.where(scaled(y, -exponent) == word, total, up(total + lost))
-        low.append(y)
-    return tuple(low), total
-
-
-def _scaled_bound(bound: Array, exponent: Array) -> Array:
-    """A bound, times 2**exponent, rounded upwards."""
-    xp = namespace(bound)
-    y = xp.ldexp(bound, exponent)
-    return xp.where(xp.ldexp(y, -exponent) < bound, up(y), y)
+    words, error, exponent : column j of the solution is the sum of columns j, j + columns, … of any x with
+        |x - Σ words| <= error, times 2**exponent.
+    """
+    low, lost = unscaled_words(words, error, exponent)
+    if error.shape[1] == columns:
+        return Solution(*unscaled(*rounded(words, error), exponent), low, lost, PROVED, stats)
+    xp, starts = namespace(error), range(0, error.shape[1], columns)
+    parts = [word[:, i : i + columns] for i in starts for word in low]
+    total = sum(lost[:, i : i + columns] for i in starts)
+    total = xp.where(total > 0, up(up(total) * (1 + 2 * len(starts) * U)), 0.0)
+    finite = reduce(xp.logical_and, map(xp.isfinite, parts))
+    total = xp.where(finite, total, np.inf)
+    parts = renormalized([xp.where(finite, part, 0.0) for part in parts], len(parts))
+    value, bound, sure = rounded(parts, total)
+    overflown = xp.where(finite, value, sum(word[:, :columns] for word in low))
+    return Solution(overflown, bound, sure, tuple(parts), total, PROVED, stats)
 
 
 def first_column(solution: Solution) -> Solution:
