@@ -47,7 +47,13 @@ def _sigmoid(xp, x):
 
 
 def _tanh_gelu(xp, x):
-    return x * _sigmoid(xp, 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    cubic = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return _just_above_half(xp, x, x * _sigmoid(xp, cubic))
+
+
+def _just_above_half(xp, x, y):
+    """Return y, or where |x| is tiny, what rounds as x/2 + x²/c does: x/2 is often half way, and x² not zero."""
+    return xp.where(xp.abs(x) < 2.0**-60, x / 2 + xp.abs(x) * 2.0**-36, y)
 
 
 def _exact_sigmoid(x):
@@ -103,9 +109,11 @@ REFERENCES = {
     "softplus": Reference(
         lambda xp, special, x: xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))), lambda x: mp.log1p(mp.exp(x))
     ),
-    "silu": Reference(lambda xp, special, x: x * _sigmoid(xp, x), lambda x: x * _exact_sigmoid(x)),
+    "silu": Reference(
+        lambda xp, special, x: _just_above_half(xp, x, x * _sigmoid(xp, x)), lambda x: x * _exact_sigmoid(x)
+    ),
     "gelu": Reference(
-        lambda xp, special, x: x * special.erfc(-x / math.sqrt(2)) / 2,
+        lambda xp, special, x: _just_above_half(xp, x, x * special.erfc(-x / math.sqrt(2)) / 2),
         lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2,
         40,
     ),
