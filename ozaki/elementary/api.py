@@ -16,11 +16,12 @@ from multiword.runtime.arrays import (
     is_cupy,
     namespace,
     on_device_of_arrays,
+    on_host,
     overlap,
     quietly,
     to_float64,
 )
-from ozaki.elementary.evaluate import evaluate
+from ozaki.elementary.evaluate import by_integers, evaluate
 
 _HALVES = {"float16": "fp16", "bfloat16": "bf16"}
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -103,11 +104,23 @@ def _values(
     result = xp.empty(shape, work, order=order)
     evaluate(name, flat, _vector(result, order))
     if dtype.name in _HALVES:
-        result = round_to(result, _HALVES[dtype.name])
+        result = _as_halves(name, arrays, result, dtype)
     if out is None:
         return result
     out[...] = result
     return out
+
+
+def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array:
+    """Return float64 values rounded to a half; by integers where one is half way, as x/2 + x²/4 may be."""
+    xp, half = namespace(wide), _HALVES[dtype.name]
+    result = round_to(wide, half)
+    below, above = (round_to(xp.nextafter(wide, end), half) for end in (-xp.inf, xp.inf))
+    ties = (below != above) & xp.isfinite(wide)
+    if bool(ties.any()):
+        values = by_integers(name, dtype, [on_host(a[ties]) for a in x])
+        result[ties] = xp.asarray(values)
+    return result
 
 
 def _flat(x: Array, order: Any) -> Array:

@@ -15,8 +15,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import OPTIONS, check_capability
-from ozaki.elementary.functions import FUNCTIONS
-from ozaki.elementary.rounding import decided
+from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
@@ -53,8 +52,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
     bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
     where = cupy.flatnonzero(bits[: out.size])
     arguments = [a[where].get() for a in (out, *x[1:])]
-    values = [decided(FUNCTIONS[name], of_single, *map(float, one)) for one in zip(*arguments, strict=True)]
-    out[where] = cupy.asarray(np.array(values, out.dtype))
+    out[where] = cupy.asarray(by_integers(name, out.dtype, arguments))
 
 
 def _launch(

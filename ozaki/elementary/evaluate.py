@@ -47,12 +47,14 @@ def decide(name: str, x: list[np.ndarray]) -> np.ndarray:
         undecided = np.empty(len(out), np.uint8)
         _run(name, of_single, True)(*x, out, undecided)
         rest = np.flatnonzero(undecided)
-    function = FUNCTIONS[name]
-    values = [
-        decided(function, of_single, *map(float, one)) for one in zip(*(a[rest] for a in x), strict=True)
-    ]
-    out[rest] = np.array(values, out.dtype)
+    out[rest] = by_integers(name, out.dtype, [a[rest] for a in x])
     return out
+
+
+def by_integers(name: str, dtype: np.dtype, x: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a function's values, rounded once to a dtype, of arguments one by one."""
+    function = FUNCTIONS[name]
+    return np.array([decided(function, dtype, *map(float, one)) for one in zip(*x, strict=True)], dtype)
 
 
 def _run(name: str, of_single: bool, last: bool) -> Run:

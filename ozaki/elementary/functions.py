@@ -385,7 +385,7 @@ def tan(m, x):
     return s / c
 
 
-@function(-LARGEST, LARGEST, *not_infinite, (integral, signed(0.0)), zero)
+@function(-LARGEST, LARGEST, (integral, signed(0.0)), zero, *not_infinite)
 def sinpi(m, x):
     """sin(πx)."""
     x, shift = lifted(m, x)

@@ -133,7 +133,7 @@ def _instruction(b: Any, value: Value, operand: Callable[..., Any], arguments: A
     if op in _COMPARISONS:
         kind = next(x.kind for x in args if isinstance(x, Value))
         x, y = (operand(x, kind) for x in args)
-        if kind == INTEGER:
+        if kind != FLOAT:
             return b.icmp_signed(_COMPARISONS[op], x, y)
         return (b.fcmp_unordered if op == "ne" else b.fcmp_ordered)(_COMPARISONS[op], x, y)
     if op in ("bits", "unbits"):

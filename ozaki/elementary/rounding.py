@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from multiword.formats import FORMATS
+from multiword.rounding import round_to
 from ozaki.elementary import values
 from ozaki.elementary.cores import Machine
 from ozaki.elementary.functions import Function
@@ -17,6 +19,8 @@ from ozaki.elementary.words import Number, ordered_sum
 
 FIRST, LAST = {True: 48, False: 70}, 105
 """Bits of the first text, of float32 and of float64, and of the last."""
+
+FORMATS_OF = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
 
 MARGIN = {48: 3, 70: 3, 105: 12}
 """Results are good to so many bits less than these."""
@@ -50,8 +54,8 @@ def _to_single(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     hi = x.hi if e is None else _scaled(x.hi, e)
     if not m.pairs:
         margin = abs(hi) * error
-        result = single(hi + margin)
-        return result, result != single(hi - margin)
+        result = single(hi - margin)  # of -0, too
+        return result, result != single(hi + margin)
     lo = 0.0 if x.lo is None else x.lo if e is None else _scaled(x.lo, e)
     margin = abs(hi) * error
     result = single(_odd_sum(hi, lo + margin))
@@ -78,6 +82,7 @@ def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     if not m.last:
         return result, undecided | subnormal
     small, unsure = _subnormal(x.hi, lo, margin, where(e < -1200, -1200, where(e > -1000, -1000, e)))
+    small = where(small == 0.0, x.hi * 0.0, small)  # with its sign
     return where(subnormal, small, result), where(subnormal, unsure, undecided)
 
 
@@ -100,7 +105,7 @@ MOST = 4000
 """Bits with which no value but a tie is undecided."""
 
 
-def decided(function: Function, of_single: bool, *x: float) -> float:
+def decided(function: Function, dtype: np.dtype, *x: float) -> Any:
     """Return a function's value of one argument, by numbers of ever more bits."""
     bits_ = 160
     while True:
@@ -108,26 +113,24 @@ def decided(function: Function, of_single: bool, *x: float) -> float:
         value, e = value if isinstance(value, tuple) else (value, 0)
         exact = Fraction(value.m) * Fraction(2) ** (value.e + int(e))
         error = abs(exact) / 2 ** (bits_ - 24)
-        low, high = nearest(exact - error, of_single), nearest(exact + error, of_single)
+        low, high = nearest(exact - error, dtype), nearest(exact + error, dtype)
         if low == high:
             return low
         if bits_ > MOST:  # the exact value is half way between two numbers, as 10**23 is
-            e = value.top - 64
-            return nearest(Fraction(round(exact / Fraction(2) ** e)) * Fraction(2) ** e, of_single)
+            place = Fraction(2) ** (value.top + int(e) - 64)
+            return nearest(round(exact / place) * place, dtype)
         bits_ *= 2
 
 
-def nearest(x: Fraction, of_single: bool) -> float:
-    """Return the float64, or float32, nearest to x, of ties the even one."""
+def nearest(x: Fraction, dtype: np.dtype) -> Any:
+    """Return the number of a dtype nearest to x, of ties the even one."""
     try:
-        result = float(x)
+        result = np.float64(float(x))
     except OverflowError:
-        return copysign(inf, x)
-    if not of_single:
+        return dtype.type(copysign(inf, x))
+    if dtype == np.float64:
         return result
-    rest = x - Fraction(result)
-    pattern = int(np.float64(result).view(np.int64))
-    if rest and not pattern & 1:
+    rest, pattern = x - Fraction(float(result)), int(result.view(np.int64))
+    if rest and not pattern & 1:  # rounded to odd, it can be rounded again
         pattern += 1 if (rest > 0) == (result > 0) else -1
-    with np.errstate(all="ignore"):
-        return float(np.int64(pattern).view(np.float64).astype(np.float32))
+    return round_to(np.int64(pattern).view(np.float64), FORMATS_OF[dtype])[()]

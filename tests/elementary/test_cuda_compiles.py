@@ -1,0 +1,23 @@
+"""The printed kernels compile, without a GPU, and contract nothing."""
+
+import re
+
+import pytest
+
+from multiword.runtime.kernels import OPTIONS
+from ozaki.elementary.cuda import source
+from ozaki.elementary.functions import FUNCTIONS
+from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, compile_kernel
+
+FEW = [("exp", False, False), ("tanh", True, False), ("sin", False, True), ("gelu", True, True)]
+ALL = [(name, single, last) for name in FUNCTIONS for single in (True, False) for last in (True, False)]
+
+
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(k, marks=() if k in FEW else pytest.mark.slow) for k in ALL], ids=str
+)
+def test_compiles_without_contraction(kernel):
+    text = source(*kernel)
+    ptx = compile_kernel(text, (f"--gpu-architecture={ARCHITECTURE}", *OPTIONS, "-ftz=true"))
+    assert len(re.findall(r"fma\.rn\.f64", ptx)) <= text.count("__fma_rn")
+    assert not FLUSHING.findall(ptx)

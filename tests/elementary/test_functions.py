@@ -1,0 +1,264 @@
+"""Elementary functions are correctly rounded, and the same numbers by every road to them."""
+
+from fractions import Fraction
+from math import inf, nan
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ozaki.elementary as elementary
+from multiword.rounding import round_to
+from multiword.runtime.compiled import numpy_forms
+from ozaki.elementary.api import apply
+from ozaki.elementary.evaluate import _compiled, _interpreted
+from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.rounding import decided
+from tests.elementary.references import REFERENCES, mp, nearest
+from tests.exhaustive import compare
+
+NAMES = sorted(FUNCTIONS)
+REAL = {"log": mp.ln, "log2": REFERENCES["log2"].exact}
+
+
+def ordinary(name, n, seed=0):
+    """Arguments of a function's ordinary range, from tiny to large."""
+    rng = np.random.default_rng(seed)
+    low, high = max(FUNCTIONS[name].low, -700), min(FUNCTIONS[name].high, 700)
+    x = np.concatenate(
+        [
+            rng.uniform(max(low, -30), min(high, 30), n),
+            np.exp2(rng.uniform(-45, 9.4, n)) * rng.choice([-1, 1], n),
+            1 + rng.choice([-1, 1], n) * np.exp2(rng.uniform(-52, -1, n)),
+        ]
+    )
+    return x[(x >= low) & (x <= high)]
+
+
+def bits(x):
+    return np.ascontiguousarray(x).view(f"u{x.itemsize}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float64_against_mpmath(name):
+    x = ordinary(name, 60)
+    with mp.workprec(400):
+        exact = [nearest(REFERENCES[name].exact(mp.mpf(float(v))), np.float64) for v in x]
+    assert (bits(apply(name, x)) == bits(np.array(exact))).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_of_all_float32(name):
+    tally = compare(name, np, step=999_983)
+    assert tally.total > 4000
+    assert tally.wrong == 0
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_numpy_runs_a_text_with_the_bits_of_the_compiled_loop(name, last):
+    for dtype in (np.float32, np.float64):
+        x = np.concatenate([ordinary(name, 80, seed=1), SPECIAL]).astype(dtype)
+        outs, doubts = [np.empty_like(x) for _ in range(2)], [np.empty(len(x), np.uint8) for _ in range(2)]
+        for run, out, doubt in zip((_compiled, _interpreted), outs, doubts, strict=True):
+            run(name, dtype == np.float32, last)(x, out, doubt)
+        assert (bits(outs[0]) == bits(outs[1])).all()
+        assert (doubts[0] == doubts[1]).all()
+
+
+SPECIAL = np.array(
+    [0.0, -0.0, inf, -inf, nan, 1.0, -1.0, 5e-324, -5e-324, 2.0**-1022, 1.7e308, -1.7e308, 0.5]
+)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if hasattr(np, n)])
+def test_special_values_are_numpys(name):
+    with np.errstate(all="ignore"):
+        theirs = getattr(np, name)(SPECIAL)
+    ours = apply(name, SPECIAL)
+    fixed = np.isnan(theirs) | np.isinf(theirs) | (theirs == 0)
+    assert (bits(ours[fixed]) == bits(np.where(np.isnan(theirs), nan, theirs)[fixed])).all()
+    assert not (np.isnan(ours[~fixed]) | np.isinf(ours[~fixed])).any()
+
+
+OTHERS = {
+    "exp10": [(inf, inf), (-inf, 0.0), (0.0, 1.0), (2.0, 100.0), (400.0, inf), (-400.0, 0.0)],
+    "rsqrt": [(0.0, inf), (-0.0, -inf), (inf, 0.0), (-1.0, nan), (4.0, 0.5)],
+    "sinpi": [
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (3.0, 0.0),
+        (-3.0, -0.0),
+        (0.5, 1.0),
+        (1e300, 0.0),
+        (-1e300, -0.0),
+        (inf, nan),
+    ],
+    "cospi": [
+        (0.5, 0.0),
+        (1.5, 0.0),
+        (-0.5, 0.0),
+        (1.0, -1.0),
+        (2.0**53 - 1, -1.0),
+        (1e300, 1.0),
+        (-inf, nan),
+    ],
+    "erf": [(0.0, 0.0), (-0.0, -0.0), (inf, 1.0), (-inf, -1.0), (7.0, 1.0)],
+    "erfc": [(0.0, 1.0), (inf, 0.0), (-inf, 2.0), (30.0, 0.0)],
+    "sigmoid": [(0.0, 0.5), (inf, 1.0), (-inf, 0.0), (-800.0, 0.0)],
+    "logit": [(0.0, -inf), (1.0, inf), (0.5, 0.0), (-0.1, nan), (1.1, nan)],
+    "softplus": [(inf, inf), (-inf, 0.0), (800.0, 800.0)],
+    "silu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (800.0, 800.0)],
+    "gelu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (100.0, 100.0)],
+    "gelu_tanh": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (100.0, 100.0)],
+    "mish": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (800.0, 800.0)],
+    "elu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -1.0), (3.0, 3.0)],
+}
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_special_values_of_functions_that_numpy_has_not(name):
+    x, expected = np.array([*OTHERS[name], (nan, nan)]).T
+    assert (bits(apply(name, x)) == bits(expected)).all()
+    same = x.astype(np.float32) == x
+    short = apply(name, x[same].astype(np.float32))
+    assert (bits(short) == bits(expected[same].astype(np.float32))).all()
+
+
+HARD = {
+    "exp": ["0x1.f5fa5e3a7b6b2p-1", "-0x1.8172a0e02f90ep-2"],
+    "log": ["0x1.62a88613629b6p+678", "0x1.ac50b409c8aeep+15"],
+    "sin": ["0x1.921fb54442d18p+1", "0x1.6ac5b262ca1ffp+849", "0x1.fffffffffffffp+1023"],
+    "cos": ["0x1.921fb54442d18p+0", "0x1.6ac5b262ca1ffp+849"],
+    "tan": ["0x1.921fb54442d18p+0", "0x1.6ac5b262ca1ffp+849"],
+    "exp10": ["0x1.7p+4", "0x1.cp+3"],
+}
+"""Next to a midpoint or a zero: x = 6381956970095103·2**797 is the float64 nearest to a multiple of π/2, and
+10**23 is half way between two numbers."""
+
+
+@pytest.mark.parametrize("name", sorted(HARD))
+def test_hard_arguments(name):
+    x = np.array([float.fromhex(h) for h in HARD[name]])
+    with mp.workprec(3000):
+        exact = [nearest(REFERENCES[name].exact(mp.mpf(float(v))), np.float64) for v in x]
+    assert (bits(apply(name, x)) == bits(np.array(exact))).all()
+
+
+def test_ten_to_the_23_is_a_tie():
+    assert 10**23 not in (int(1e23), int(np.nextafter(1e23, inf)))
+    assert apply("exp10", 23.0) == 1e23
+    assert int(np.nextafter(1e23, inf)) - 10**23 == 10**23 - int(1e23)
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "erfc", "silu", "gelu", "sinh"])
+def test_subnormal_results(name):
+    edge = {"exp": -744, "sigmoid": -744, "erfc": 26.6, "silu": -750, "gelu": -38.4, "sinh": 1e-310}[name]
+    x = edge * (1 + np.random.default_rng(3).uniform(-0.001, 0.001, 100))
+    with mp.workprec(400):
+        exact = [nearest(REFERENCES[name].exact(mp.mpf(float(v))), np.float64) for v in x]
+    ours = apply(name, x)
+    assert (np.abs(ours) < 2.0**-1022).all()
+    assert (ours != 0).any()
+    assert (bits(ours) == bits(np.array(exact))).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_integers_decide_is_what_texts_do(name):
+    x = ordinary(name, 10, seed=4)
+    x = x[[not any(np.asarray(c(v)) for c, _ in FUNCTIONS[name].special) for v in x]]
+    assert [decided(FUNCTIONS[name], x.dtype, float(v)) for v in x] == apply(name, x).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", NAMES)
+def test_all_halves_are_rounded_once(name, dtype):
+    """Rounding the float64 value again is as good as rounding once, unless that is half way."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    ours, wide = apply(name, x), apply(name, x.astype(np.float64))
+    assert ours.dtype == dtype
+    finite = np.isfinite(wide) & np.isfinite(ours.astype(np.float64))
+    gap = np.abs(np.spacing(np.where(finite, ours, 0).astype(dtype)).astype(np.float64)) / 2
+    halfway = np.flatnonzero(finite & (np.abs(ours.astype(np.float64) - wide) == gap) & (wide != 0))
+    for i in halfway:
+        value = REFERENCES[name].exact(mp.mpf(float(x[i])))
+        assert nearest(value, dtype) == ours[i], (name, x[i])
+
+
+def test_layouts_out_and_where():
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        x = rng.standard_normal((30, 40)).astype(dtype)
+        expected = elementary.exp(x.ravel()).reshape(x.shape)
+        for view in (x, np.asfortranarray(x), x[::-1, ::3], x.T, np.broadcast_to(x[:1], x.shape), x[5, 3]):
+            assert (
+                (elementary.exp(view) == [elementary.exp(v) for v in view.ravel()]).all()
+                if view.ndim == 0
+                else ((elementary.exp(view) == elementary.exp(view.ravel()).reshape(view.shape)).all())
+            )
+        out = np.empty_like(x)
+        assert elementary.exp(x, out) is out
+        assert (out == expected).all()
+        strided = np.zeros((60, 40), dtype)
+        assert (elementary.exp(x, out=strided[::2]) == expected).all()
+        assert (strided[1::2] == 0).all()
+        itself = x.copy()
+        elementary.exp(itself, out=itself)
+        assert (itself == expected).all()
+        shifted = np.concatenate([x.ravel(), [0]]).astype(dtype)
+        elementary.exp(shifted[:-1], out=shifted[1:])
+        assert (shifted[1:] == expected.ravel()).all()
+        mask = x > 0
+        kept = np.full_like(x, 7)
+        elementary.exp(x, out=kept, where=mask)
+        assert (kept == np.where(mask, expected, 7)).all()
+        assert (elementary.exp(x, where=mask) == np.where(mask, expected, 0)).all()
+    assert elementary.exp(np.empty((0, 3))).shape == (0, 3)
+
+
+def test_undecided_arguments_in_place():
+    """More of them than integers decide, and in every block."""
+    x = np.tile([-744.5, 1.0], 1 << 15)
+    expected = elementary.exp(np.array([-744.5, 1.0]))
+    elementary.exp(x, out=x)
+    assert (x.reshape(-1, 2) == expected).all()
+
+
+def test_dtypes():
+    assert isinstance(elementary.exp(1), np.float64)
+    assert elementary.exp([1, 2]).dtype == np.float64
+    assert elementary.exp(np.float32(1)).dtype == np.float32
+    assert elementary.exp(True) == elementary.exp(1.0)
+    assert elementary.exp(np.array([1.0], ">f8")) == elementary.exp(1.0)
+    for bad in (1j, np.longdouble(1), np.array([None]), "1", 2**53 + 1):
+        with pytest.raises(TypeError):
+            elementary.exp(bad)
+    with pytest.raises(TypeError, match="out must be float64"):
+        elementary.exp(1.0, out=np.empty((), np.float32))
+    with pytest.raises(ValueError, match="shape"):
+        elementary.exp(1.0, out=np.empty(3))
+    with pytest.raises(TypeError, match="boolean"):
+        elementary.exp(1.0, where=1)
+    with pytest.raises(ValueError, match="approximate"):
+        elementary.gelu(1.0, approximate="quick")
+
+
+def test_without_a_compiler():
+    x = ordinary("exp", 50)
+    with numpy_forms():
+        there = elementary.exp(x)
+    assert (bits(there) == bits(elementary.exp(x))).all()
+
+
+def test_every_public_function_has_a_reference():
+    assert sorted(REFERENCES) == NAMES
+    assert sorted([*elementary.__all__, "gelu_tanh"]) == NAMES
+
+
+def test_nearest_is_checked_against_fractions():
+    rng = np.random.default_rng(5)
+    for x in rng.standard_normal(100):
+        t = mp.mpf(float(x)) / 3
+        exact = Fraction(int(t.man)) * Fraction(2) ** int(t.exp) * (-1 if t < 0 else 1)
+        assert nearest(t, np.float64) == float(exact)
+        assert round_to(np.float64(exact), "fp32") == nearest(t, np.float32)

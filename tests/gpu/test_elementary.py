@@ -1,0 +1,95 @@
+"""Elementary functions on a GPU have the CPU's bits."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ozaki.elementary.api import apply
+from ozaki.elementary.functions import FUNCTIONS
+from tests.elementary.test_functions import HARD, OTHERS, SPECIAL, ordinary
+from tests.exhaustive import compare
+from tests.gpu.same import same_on_the_gpu
+
+pytestmark = pytest.mark.gpu
+
+UNARY = sorted(name for name, f in FUNCTIONS.items() if f.arguments == 1)
+
+
+def of(name):
+    return lambda x, **options: np.asarray(y) if isinstance(y := apply(name, x, **options), np.generic) else y
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ordinary_special_and_hard_arguments(name, dtype):
+    hard = [float.fromhex(h) for h in HARD.get(name, [])]
+    x = np.concatenate([ordinary(name, 200_000, seed=7), SPECIAL, hard, [k for k, _ in OTHERS.get(name, [])]])
+    with np.errstate(over="ignore"):
+        same_on_the_gpu(of(name), x.astype(dtype))
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_random_patterns(name, dtype):
+    """Of the whole range: every exponent, subnormal numbers, NaN of either sign."""
+    word = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    x = np.random.default_rng(8).integers(0, np.iinfo(word).max, 300_001, word, endpoint=True).view(dtype)
+    same_on_the_gpu(of(name), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", UNARY)
+def test_all_halves(name, dtype):
+    if dtype is ml_dtypes.bfloat16 and not _cupy_has_bfloat16():
+        pytest.skip("this CuPy has no bfloat16")
+    same_on_the_gpu(of(name), np.arange(1 << 16, dtype=np.uint16).view(dtype))
+
+
+def _cupy_has_bfloat16():
+    cupy = pytest.importorskip("cupy")
+    try:
+        cupy.asarray(np.zeros(1, ml_dtypes.bfloat16))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 4097])
+def test_lengths(n):
+    same_on_the_gpu(of("exp"), np.linspace(-745, 700, n))
+
+
+def test_undecided_by_the_longer_text():
+    """Ties, which only integers decide, and subnormal results, which the first text leaves."""
+    same_on_the_gpu(of("exp10"), np.tile([23.0, -320.0, 1.0], 1000))
+
+
+def test_layouts_out_and_where():
+    cupy = pytest.importorskip("cupy")
+    x = np.random.default_rng(0).standard_normal((30, 40))
+    for make in (lambda a: a, lambda a: a.T, lambda a: a[::-1, ::3], lambda a: a[3, 5]):
+        expected = np.asarray(apply("tanh", make(x)))
+        assert (
+            apply("tanh", make(cupy.asarray(x))).get().tobytes() == np.ascontiguousarray(expected).tobytes()
+        )
+    expected, device = apply("tanh", x), cupy.asarray(x)
+    out = cupy.empty_like(device)
+    assert apply("tanh", device, out=out) is out
+    assert (out.get() == expected).all()
+    kept = cupy.full_like(device, 7)
+    apply("tanh", device, out=kept, where=device > 0)
+    assert (kept.get() == np.where(x > 0, expected, 7)).all()
+    assert apply("tanh", device, out=device) is device
+    assert (device.get() == expected).all()
+    shifted = cupy.asarray(np.concatenate([x.ravel(), [0]]))
+    apply("tanh", shifted[:-1], out=shifted[1:])
+    assert (shifted[1:].get() == expected.ravel()).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNARY)
+def test_every_float32(name):
+    cupy = pytest.importorskip("cupy")
+    tally = compare(name, cupy, step=1, block=1 << 26)
+    assert tally.total == 1 << 32
+    assert tally.wrong == 0
