@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.timing import settled
 from multiword import SCHEMES, TensorCore, get_engine, matmul, matmul_plan, round_to, split
-from tests.distributions import PAIRS, normal, symmetric, unit
+from tests.matrices import PAIRS, normal, symmetric, unit
 
 DRAWS: dict[str, Callable[..., np.ndarray]] = {"normal": normal, "(0, 1]": unit, "(-1/2, 1/2]": symmetric}
 STUDIED = (

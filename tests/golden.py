@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from ozaki import accurate_dgemm, fingerprint
-from tests.cases import GOLDEN, matrices
+from tests.matrices import GOLDEN, matrices
 
 FILE = Path(__file__).with_name("golden.json")
 

@@ -12,7 +12,7 @@ import numpy as np
 import ozaki  # noqa: F401  # which fills the table
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
-from tests.fuzz.rational import integers, parts, real_sum, rounded_ratio, rounded_root, value
+from tests.oracle import integers, parts, real_sum, rounded_ratio, rounded_root, value
 
 ONE_ARRAY = tuple(n for n in REDUCTIONS if PUBLIC[n].arrays == ("x",) and "out" in PUBLIC[n].parameters)
 """The reductions of one array; not `average`, whose weights are another."""

@@ -8,9 +8,8 @@ import pytest
 
 import ozaki
 from ozaki.residues.system import _system, residue_system
-from tests.cases import matrices
-from tests.exact import same
-from tests.fuzz.rational import rounded_product
+from tests.matrices import matrices
+from tests.oracle import rounded_product, same
 
 BIG = 2**53 + 1
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.exceptions import AxisError
 
 import ozaki
-from tests.cases import uniform, wide
+from tests.matrices import uniform, wide
 
 LENGTHS = {"a": 3, "b": 2, "c": 4, "d": 5, "e": 1, "f": 2}
 

@@ -18,9 +18,8 @@ from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
 from ozaki.tuning import PAIRS_AT_ONCE
 from tests import golden
-from tests.cases import GOLDEN, KINDS, long_rows, matrices
-from tests.exact import componentwise_error, nearest, same
-from tests.fuzz.rational import exact_product, rounded_product
+from tests.matrices import GOLDEN, KINDS, long_rows, matrices
+from tests.oracle import componentwise_error, exact_product, nearest, rounded_product, same
 
 pytestmark = pytest.mark.usefixtures("modular")
 

@@ -8,7 +8,7 @@ import pytest
 
 import multiword
 import ozaki
-from tests.exact import same
+from tests.oracle import same
 
 BFLOAT16 = np.array([256, 1, 1, 1, 1], ml_dtypes.bfloat16)
 

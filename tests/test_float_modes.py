@@ -12,7 +12,7 @@ import ozaki
 from multiword.runtime import floats, parallel
 from ozaki import linalg
 from ozaki.linalg import verified
-from tests.exact import same
+from tests.oracle import same
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")
 

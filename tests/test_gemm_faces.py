@@ -13,9 +13,8 @@ from multiword.formats import FORMATS
 from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
 from ozaki.arguments import request_of
 from ozaki.execution import eager
-from tests.cases import matrices
-from tests.exact import componentwise_error, same
-from tests.fuzz.rational import real_products, rounded_product
+from tests.matrices import matrices
+from tests.oracle import componentwise_error, real_products, rounded_product, same
 from tests.test_dgemm import VARIANTS
 
 pytestmark = pytest.mark.usefixtures("modular")

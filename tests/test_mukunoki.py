@@ -11,9 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from multiword.engines import WORDS, get_engine
 from ozaki.mukunoki import mukunoki_dgemm, mukunoki_split, slice_bits, slice_count
-from tests.cases import KINDS, matrices
-from tests.exact import componentwise_error, same
-from tests.fuzz.rational import rounded_product
+from tests.matrices import KINDS, matrices
+from tests.oracle import componentwise_error, rounded_product, same
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 

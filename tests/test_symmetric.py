@@ -8,7 +8,7 @@ import pytest
 import ozaki
 from multiword.engines.host import Host
 from multiword.engines.int8_cpu.kernels import available_kernels
-from tests.cases import in_dtype, matrices
+from tests.matrices import in_dtype, matrices
 
 ENGINES = ("auto", "host", *(f"int8_cpu:{kernel.name}" for kernel in available_kernels()))
 

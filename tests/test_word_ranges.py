@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multiword import SCHEMES, error_bound, matmul, matmul_plan
-from tests.fuzz.rational import exact_product
+from tests.oracle import exact_product
 
 SCALED = [name for name, scheme in SCHEMES.items() if scheme.scaled_lines and not scheme.plain]
 

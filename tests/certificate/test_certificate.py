@@ -22,10 +22,8 @@ from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import NONFINITE_ROW
-from tests.cases import KINDS, in_dtype, matrices
-from tests.distributions import lognormal
-from tests.exact import componentwise_error
-from tests.fuzz.rational import real_products
+from tests.matrices import KINDS, in_dtype, lognormal, matrices
+from tests.oracle import componentwise_error, real_products
 
 PLENTY = 1 << 30
 

@@ -9,8 +9,8 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
-from tests.cases import FACES, KINDS, in_dtype, matrices, wide
-from tests.fuzz.rational import exact_product, real_products
+from tests.matrices import FACES, KINDS, in_dtype, matrices, wide
+from tests.oracle import exact_product, real_products
 
 ACCURACIES = ["fp64", "fp32", "normwise", "exact", 1, 12, 60, 1200]
 

@@ -23,8 +23,8 @@ from ozaki.cli import compiling, demo, info
 from ozaki.cli.command import main
 from ozaki.cli.files import Observed, load_numbers, multiply_files
 from ozaki.cli.output import OutputFile
-from tests.cases import matrices
-from tests.fuzz.rational import rounded_product
+from tests.matrices import matrices
+from tests.oracle import rounded_product
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from tests.exact import nearest
+from tests.oracle import nearest
 
 da = pytest.importorskip("dask.array")
 cumulative = pytest.importorskip("ozaki.dask.cumulative")

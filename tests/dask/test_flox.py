@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.fuzz.rational import FORMATS
+from tests.oracle import FORMATS
 from tests.reductions import REFERENCES
 
 da = pytest.importorskip("dask.array")

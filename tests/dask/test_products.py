@@ -8,7 +8,7 @@ import pytest
 import ozaki
 from multiword.engines import get_engine
 from multiword.engines.host import Host
-from tests.exact import nearest
+from tests.oracle import nearest
 from tests.scaling.test_equilibration import graded
 
 da = pytest.importorskip("dask.array")

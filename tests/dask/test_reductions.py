@@ -10,8 +10,8 @@ import pytest
 
 import ozaki
 from ozaki.public import PUBLIC
-from tests.exact import nearest
 from tests.fuzz.draw import difference
+from tests.oracle import nearest
 from tests.reductions import ONE_ARRAY
 
 da = pytest.importorskip("dask.array")

@@ -13,7 +13,7 @@ from ozaki.definition import products, remainders, rounding, scales, statistics
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW, ZERO, row_statistics
-from tests.exact import nearest, nearest_root, same
+from tests.oracle import nearest, nearest_root, same
 
 DRAWN = {
     "normal": lambda rng, x: x,
@@ -98,7 +98,7 @@ def test_remainders_give_the_product():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_roundings_are_those_of_another_reference(name):
-    """`tests.exact` rounds with integers alone."""
+    """`tests.oracle` rounds with integers alone."""
     rng, target = np.random.default_rng(2), FORMATS[name]
     for _ in range(300):
         exponent = int(rng.integers(target.emin - target.precision - 3, target.emax + 3))

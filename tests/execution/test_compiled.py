@@ -19,8 +19,8 @@ from multiword.runtime import compiled
 from multiword.runtime.arrays import real_parts
 from multiword.runtime.forking import finalize
 from ozaki.scaling.statistics import row_statistics
-from tests.cases import FACES, KINDS, matrices
-from tests.exact import same
+from tests.matrices import FACES, KINDS, matrices
+from tests.oracle import same
 
 FIXTURES = [HealthCheck.function_scoped_fixture]
 needs_numba = pytest.mark.skipif(

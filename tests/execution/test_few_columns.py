@@ -12,10 +12,9 @@ from ozaki.execution.eager import bits_of_level_factors
 from ozaki.execution.few_columns import FORM, LANES, bound_of_lost, product_of_few_columns
 from ozaki.product.factor import Factor
 from ozaki.product.steps import both_norm_scales, norm_widths, row_limit
-from tests.cases import FACES, KINDS, in_dtype, matrices
-from tests.exact import same
 from tests.execution.test_short_rows import REAL, noted, request_for
-from tests.fuzz.rational import rounded_product
+from tests.matrices import FACES, KINDS, in_dtype, matrices
+from tests.oracle import rounded_product, same
 
 pytestmark = pytest.mark.skipif(compiled(FORM) is None, reason="needs numba")
 

@@ -18,9 +18,8 @@ from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
-from tests.cases import FACES, KINDS, in_dtype, matrices
-from tests.exact import nearest, same
-from tests.fuzz.rational import rounded_product
+from tests.matrices import FACES, KINDS, in_dtype, matrices
+from tests.oracle import nearest, rounded_product, same
 
 pytestmark = pytest.mark.skipif(compiled(FORM) is None, reason="needs numba")
 

@@ -12,10 +12,9 @@ from ozaki.arguments import request_of
 from ozaki.execution import eager, stacks
 from ozaki.execution.at_once import product_at_once
 from ozaki.product.factor import Factor
-from tests.cases import FACES, KINDS, TARGETS, in_dtype, matrices
-from tests.exact import same
 from tests.execution.test_stacks import mixed_stack
-from tests.fuzz.rational import rounded_product
+from tests.matrices import FACES, KINDS, TARGETS, in_dtype, matrices
+from tests.oracle import rounded_product, same
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")

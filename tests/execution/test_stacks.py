@@ -14,8 +14,8 @@ from ozaki.execution import groups, stacks
 from ozaki.product.factor import stacked_factors
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
-from tests.cases import FACES, TARGETS, in_dtype, matrices
-from tests.exact import same
+from tests.matrices import FACES, TARGETS, in_dtype, matrices
+from tests.oracle import same
 
 pytestmark = pytest.mark.usefixtures("modular")
 

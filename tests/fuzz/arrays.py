@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.rational import BFLOAT16, FORMATS, part_dtype
+from tests.oracle import BFLOAT16, FORMATS, part_dtype
 
 REAL = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), BFLOAT16)
 COMPLEX = (np.dtype(np.complex128), np.dtype(np.complex64))

@@ -13,8 +13,8 @@ from tests.fuzz.device_products import PRODUCTS, Call, writable
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_sums import FLOATS, chosen_axis, common_dtype, form, targets
 from tests.fuzz.exact_words import STORED
-from tests.fuzz.rational import part_dtype
 from tests.fuzz.shared import SHARED
+from tests.oracle import part_dtype
 from tests.reductions import ONE_ARRAY, REAL_RESULTS
 
 

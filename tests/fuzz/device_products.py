@@ -13,7 +13,7 @@ from tests.fuzz.arrays import COMPLEX, LAYOUTS, MIXED, REAL, SPECIAL, Spec
 from tests.fuzz.draw import SMALL_INTEGERS, Draw, check, plain
 from tests.fuzz.exact_bounds import as_complex, within, within_batched
 from tests.fuzz.exact_products import GEMMS, sources
-from tests.fuzz.rational import BFLOAT16, real_products
+from tests.oracle import BFLOAT16, real_products
 
 LONGEST, GROUP = 70, 9
 """Inner dimensions go from 0 to the first; so many of a sweep share layouts."""

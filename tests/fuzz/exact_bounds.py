@@ -12,7 +12,7 @@ from tests.fuzz.arrays import SPECIAL
 from tests.fuzz.draw import SMALL_INTEGERS, Draw, check, plain
 from tests.fuzz.exact_products import shapes
 from tests.fuzz.exact_words import FLOAT16, FLOAT32, FLOAT64
-from tests.fuzz.rational import BFLOAT16, FORMATS, exact_product, joined, real_products, special_product
+from tests.oracle import BFLOAT16, FORMATS, exact_product, joined, real_products, special_product
 
 UNDERFLOW = Fraction(1, 2**149)
 WORD_KINDS = ("normal", "positive", "integers", "zeros", "sparse", "equal")

@@ -6,7 +6,7 @@ import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from tests.fuzz.draw import Draw, check_one_nan, check_same, plain
 from tests.fuzz.exact_products import GEMMS, call, op, operands
-from tests.fuzz.rational import fixed_product, parts, rounded_product
+from tests.oracle import fixed_product, parts, rounded_product
 
 ENGINES = tuple(f"int8_cpu:{kernel.name}" for kernel in available_kernels())
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ozaki.linalg import verified
 from tests.fuzz.draw import Draw, check
-from tests.linalg.rational import (
+from tests.oracle import (
     check_proof,
     check_spectrum,
     embedded,

@@ -8,7 +8,7 @@ import ozaki
 from tests.fuzz.arrays import COMPLEX, REAL, SPECIAL
 from tests.fuzz.draw import SMALL_INTEGERS, Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS, TARGETS, shapes, ways
-from tests.fuzz.rational import part_dtype, rounded_product
+from tests.oracle import part_dtype, rounded_product
 
 
 def matmul(draw: Draw) -> None:

@@ -10,7 +10,6 @@ import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import numpy_forms
 from ozaki.execution import at_once, few_columns, short_rows
-from tests.cases import FACES
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
     SMALL_INTEGERS,
@@ -22,7 +21,8 @@ from tests.fuzz.draw import (
     difference,
     plain,
 )
-from tests.fuzz.rational import (
+from tests.matrices import FACES
+from tests.oracle import (
     FORMATS,
     exact_product,
     fixed_product,

@@ -9,7 +9,7 @@ import ozaki
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL, place
 from tests.fuzz.draw import Draw, check, check_same, difference, plain
 from tests.fuzz.exact_sums import BF, FLOAT64, FLOATS, array_of, complete
-from tests.fuzz.rational import (
+from tests.oracle import (
     FORMATS,
     integers,
     joined,

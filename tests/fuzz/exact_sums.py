@@ -11,7 +11,7 @@ from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL, place
 from tests.fuzz.draw import Draw, check, check_one_nan, check_same, plain
-from tests.fuzz.rational import (
+from tests.oracle import (
     FORMATS,
     integers,
     joined,

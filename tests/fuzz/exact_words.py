@@ -8,13 +8,13 @@ import numpy as np
 import multiword
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL
 from tests.fuzz.draw import Draw, check, check_same, plain
-from tests.fuzz.rational import (
+from tests.multiword.engines.scalar_tensorcore import dot as reference_dot
+from tests.oracle import (
     BFLOAT16,
     FORMATS,
     integers,
     rounded,
 )
-from tests.multiword.engines.scalar_tensorcore import dot as reference_dot
 
 FLOAT16, FLOAT32, FLOAT64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 WORDS = {"fp16": (FLOAT16, 11), "bf16": (BFLOAT16, 8), "tf32": (FLOAT32, 11)}

@@ -16,7 +16,7 @@ from tests.fuzz.device_products import Call
 from tests.fuzz.draw import Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS
 from tests.fuzz.exact_sums import FLOATS, complete, dots
-from tests.fuzz.rational import (
+from tests.oracle import (
     FORMATS,
     exact_product,
     integers,

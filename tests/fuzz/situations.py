@@ -26,7 +26,7 @@ from tests.fuzz.device_products import Call
 from tests.fuzz.devices import called
 from tests.fuzz.draw import Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS
-from tests.fuzz.rational import FORMATS, rounded
+from tests.oracle import FORMATS, rounded
 from tests.test_float_modes import MODES, mode
 from tests.test_reentry import interrupted
 

@@ -19,9 +19,9 @@ from tests.fuzz.device_cases import FAMILIES as DEVICE_FAMILIES
 from tests.fuzz.device_products import SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check, check_same, difference, plain
 from tests.fuzz.families import FAMILIES
-from tests.fuzz.rational import FORMATS, rounded, rounded_ratio, rounded_root
 from tests.fuzz.tally import run
 from tests.inputs import FUNCTIONS, LINEAR_ALGEBRA
+from tests.oracle import FORMATS, rounded, rounded_ratio, rounded_root
 from tests.precision import double_precision_in_jax
 
 FLOAT64 = FORMATS[np.dtype(np.float64)]

@@ -11,8 +11,8 @@ from ozaki import accurate_dgemm
 from ozaki.execution import cache, captured, gemm, repeated
 from ozaki.product import steps
 from ozaki.residues import system
-from tests.cases import FACES, KINDS, in_dtype, matrices
-from tests.exact import same
+from tests.matrices import FACES, KINDS, in_dtype, matrices
+from tests.oracle import same
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu

@@ -16,9 +16,9 @@ from ozaki.product.factor import stacked_factors
 from ozaki.product.steps import SPARE_BITS, row_limit
 from ozaki.scaling.scales import widened
 from ozaki.scaling.statistics import NONFINITE_ROW
-from tests.cases import FACES, in_dtype
-from tests.exact import same
 from tests.execution.test_small_products import blocks, transforms
+from tests.matrices import FACES, in_dtype
+from tests.oracle import same
 
 pytestmark = pytest.mark.gpu
 

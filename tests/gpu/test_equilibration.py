@@ -10,10 +10,10 @@ from ozaki.product.factor import Factor
 from ozaki.scaling.equilibration import column_exponents, inner_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
-from tests.cases import FACES
-from tests.exact import same
 from tests.gpu.test_captured import held_graphs
 from tests.gpu.test_steps import DTYPES, layouts, matrix
+from tests.matrices import FACES
+from tests.oracle import same
 from tests.scaling.test_equilibration import KINDS, graded
 
 pytestmark = pytest.mark.gpu

@@ -7,10 +7,10 @@ import pytest
 
 import ozaki
 from ozaki.cli import info
-from tests.cases import matrices
 from tests.cli.test_cli import run as run_command
 from tests.docs.test_docs import NAMES, PAGES, examples, run_examples
 from tests.docs.test_examples import EXAMPLES, check, tutorials
+from tests.matrices import matrices
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ import pytest
 from multiword import SCHEMES, Scheme, error_bound, join, matmul, matmul_plan, round_to, split
 from multiword.fp32.measure import measure_operands
 from multiword.fp32.split import split_operands
-from tests.distributions import PAIRS, disjoint, errors, normal, unit
+from tests.matrices import PAIRS, disjoint, errors, normal, unit
 from tests.multiword.fp32.test_products import WORD_SCHEMES, rng, where_rows_and_columns_never_meet
 from tests.multiword.fp32.test_properties import check
 from tests.multiword.test_words import WORDS, wide_matrix

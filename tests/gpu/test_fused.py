@@ -14,8 +14,8 @@ from ozaki import accurate_dgemm
 from ozaki.execution import cache
 from ozaki.residues.system import residue_system
 from tests import golden
-from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
-from tests.exact import same
+from tests.matrices import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
+from tests.oracle import same
 
 pytestmark = pytest.mark.gpu
 

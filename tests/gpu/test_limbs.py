@@ -7,8 +7,8 @@ import ozaki
 from ozaki.execution import cache, stacks
 from ozaki.product import limbs
 from ozaki.product.limbs import columns, small, thin
-from tests.cases import FACES, KINDS, in_dtype, long_rows, matrices
-from tests.exact import same
+from tests.matrices import FACES, KINDS, in_dtype, long_rows, matrices
+from tests.oracle import same
 
 pytestmark = pytest.mark.gpu
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ozaki import mukunoki_dgemm, mukunoki_split, slice_count
-from tests.cases import KINDS, matrices
-from tests.exact import same
+from tests.matrices import KINDS, matrices
+from tests.oracle import same
 
 pytestmark = pytest.mark.gpu
 

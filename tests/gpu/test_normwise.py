@@ -6,10 +6,10 @@ import pytest
 import ozaki
 from ozaki import accurate_dgemm
 from ozaki.execution import cache
-from tests.cases import FACES, KINDS, matrices
-from tests.exact import same
 from tests.gpu.same import same_on_the_gpu
 from tests.gpu.test_captured import held_graphs
+from tests.matrices import FACES, KINDS, matrices
+from tests.oracle import same
 from tests.product.test_normwise import normwise, operands
 
 pytestmark = pytest.mark.gpu

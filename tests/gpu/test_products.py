@@ -9,9 +9,9 @@ from multiword.engines import get_engine
 from multiword.engines.cublas import DEEP, STRIP, WIDE
 from ozaki import accurate_dgemm
 from tests import golden
-from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
-from tests.exact import same
+from tests.matrices import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
 from tests.modular import ModularOnGpu
+from tests.oracle import same
 from tests.test_dgemm import VARIANTS
 from tests.threads import in_threads
 

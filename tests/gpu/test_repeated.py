@@ -5,8 +5,8 @@ import pytest
 
 import ozaki
 from ozaki.execution import cache, repeated
-from tests.cases import FACES, KINDS, in_dtype, matrices
-from tests.exact import same
+from tests.matrices import FACES, KINDS, in_dtype, matrices
+from tests.oracle import same
 
 pytestmark = pytest.mark.gpu
 

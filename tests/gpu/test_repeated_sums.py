@@ -5,7 +5,7 @@ import pytest
 
 import ozaki
 from ozaki.sums import repeated
-from tests.exact import same
+from tests.oracle import same
 
 pytestmark = pytest.mark.gpu
 

@@ -24,7 +24,7 @@ from ozaki.rounding.truncation import empty_magnitudes
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened
 from ozaki.scaling.statistics import NONFINITE_ROW, largest_exponents, row_statistics, row_sums
-from tests.exact import images_of, same
+from tests.oracle import images_of, same
 
 pytestmark = pytest.mark.gpu
 

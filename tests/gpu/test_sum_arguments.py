@@ -7,8 +7,8 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from tests.exact import nearest
 from tests.gpu.same import same_on_the_gpu
+from tests.oracle import nearest
 from tests.sums.test_reduction_arguments import BFLOAT16, CALLS, QUIET, bits, nan_results, patterns
 
 pytestmark = pytest.mark.gpu

@@ -16,8 +16,8 @@ from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
-from tests.exact import nearest_root
 from tests.gpu.same import same_on_the_gpu
+from tests.oracle import nearest_root
 from tests.sums.test_enclosures import tiny_errors
 from tests.sums.test_exactsum import PARTS
 from tests.sums.test_fixedpoint import halfway_roots

@@ -13,8 +13,8 @@ from math import isqrt
 import numpy as np
 
 from multiword.formats import FORMATS
-from tests.cases import FACES, TARGETS
-from tests.fuzz.rational import exact_product, integers, real_products
+from tests.matrices import FACES, TARGETS
+from tests.oracle import exact_product, integers, real_products
 
 SIZES = (8, 16, 32)
 

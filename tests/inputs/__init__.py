@@ -15,10 +15,10 @@ import numpy as np
 
 import multiword
 import ozaki
-from tests.fuzz.rational import FORMATS
 from tests.inputs.extras import EXTRAS, function_of, missing_package, public_names
 from tests.inputs.kinds import BFLOAT16, EMPTY, SCALARS, Kind
 from tests.inputs.tables import _CORE, TABLES, Function
+from tests.oracle import FORMATS
 from tests.reductions import ONE_ARRAY, REFERENCES
 
 SAME, TYPE, VALUE = "as the plain array", "TypeError", "ValueError"

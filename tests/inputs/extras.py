@@ -15,7 +15,7 @@ import numpy as np
 
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
-from tests.inputs.kinds import KINDS, Kind, cast, first, of_dask, of_jax, of_torch, strided
+from tests.inputs.kinds import KINDS, Kind, cast, first, lying, of_dask, of_jax, of_torch
 from tests.inputs.tables import EYE, MATRIX, Function
 from tests.reductions import ONE_ARRAY
 
@@ -101,7 +101,7 @@ def _complex(x: np.ndarray) -> np.ndarray:
 TENSORS = (
     Kind("tensor", of_torch),
     Kind("transposed tensor", _of_tensor(lambda t: t.mT.contiguous().mT)),
-    Kind("strided tensor", lambda x: of_torch(strided(x))),
+    Kind("strided tensor", lambda x: of_torch(lying("strided")(x))),
     Kind(
         "expanded tensor",
         _of_tensor(lambda t: t[:1].expand(t.shape)),

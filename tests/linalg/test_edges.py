@@ -10,7 +10,7 @@ import ozaki
 from multiword.runtime import floats
 from ozaki import linalg
 from ozaki.linalg import determinant, verified
-from tests.linalg.rational import check_spectrum
+from tests.oracle import check_spectrum
 from tests.test_float_modes import FLUSH, ZEROS, mode
 
 modes = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")

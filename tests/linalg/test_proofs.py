@@ -9,7 +9,7 @@ import pytest
 from ozaki.linalg import verified
 from ozaki.linalg.verified import integers
 from tests.fuzz.exact_linalg import conditioned
-from tests.linalg.rational import check_proof, check_spectrum, embedded, fractions, rational_matrix
+from tests.oracle import check_proof, check_spectrum, embedded, fractions, rational_matrix
 
 
 def exact_det(a):

@@ -16,7 +16,7 @@ from multiword.runtime.arrays import on_host
 from ozaki.linalg import arithmetic, panels
 from ozaki.linalg.products import multiply
 from ozaki.nonfinite import one_nan
-from tests.exact import same
+from tests.oracle import same
 
 needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORM) is None, reason="no numba")
 DTYPES = (np.float64, np.complex128)

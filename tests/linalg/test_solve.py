@@ -10,10 +10,9 @@ import pytest
 import ozaki
 from ozaki.linalg import products, verified
 from ozaki.linalg.verified import preconditioner, refinement, regularity, upward
-from tests.exact import nearest, same
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
-from tests.linalg.rational import check_proof, exact_solution
+from tests.oracle import check_proof, exact_solution, nearest, same
 
 
 def hilbert(n):

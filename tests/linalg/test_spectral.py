@@ -6,11 +6,11 @@ import pytest
 import ozaki.linalg
 from multiword.runtime import compiled
 from ozaki.linalg import rotations, two_sided, verified
-from tests.exact import same
 from tests.fuzz.draw import Draw
 from tests.fuzz.spectra import check_pairs, check_triplets, spectra
 from tests.gpu.same import same_on_the_gpu
 from tests.linalg.test_same_bits import DTYPES, numbers
+from tests.oracle import same
 
 needs_numba = pytest.mark.skipif(compiled.compiled(two_sided.FORM) is None, reason="no numba")
 N = 60

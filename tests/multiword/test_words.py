@@ -15,7 +15,7 @@ from multiword.fp32.measure import common_shift, exact_bits, measure_operands
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SMALL, split_elements, split_operands
 from multiword.rounding import product_error, two_sum
-from tests.fuzz.rational import rounded
+from tests.oracle import rounded
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 WORDS = {"fp16": 2, "bf16": 3, "tf32": 2}

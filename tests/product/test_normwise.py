@@ -12,9 +12,8 @@ from multiword.formats import FORMATS
 from ozaki import accurate_dgemm, matmul
 from ozaki.definition.statistics import BITS
 from ozaki.scaling.scales import norm_limit, normwise_error
-from tests.cases import FACES, KINDS, matrices
-from tests.exact import same
-from tests.fuzz.rational import exact_product, integers, real_products
+from tests.matrices import FACES, KINDS, matrices
+from tests.oracle import exact_product, integers, real_products, same
 
 pytestmark = pytest.mark.usefixtures("modular")
 

@@ -16,7 +16,7 @@ from ozaki.residues.reconstruct_cuda import COLUMNS, Weights, launch_shape
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
 from ozaki.schemes import ProductSpecification
-from tests.exact import images_of, nearest
+from tests.oracle import images_of, nearest
 
 
 def residues_of(integers, system):

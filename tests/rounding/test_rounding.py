@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
 from ozaki.rounding.digits import round_digits
-from tests.exact import nearest, same
+from tests.oracle import nearest, same
 
 digit = st.integers(-(2**61), 2**61) | st.sampled_from([0, 1, -1, 2**27, 2**53, 2**53 + 1, -(2**54) - 2])
 

@@ -18,9 +18,8 @@ from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
-from tests.cases import TARGETS
-from tests.exact import componentwise_error, same
-from tests.fuzz.rational import real_products, rounded_product
+from tests.matrices import TARGETS
+from tests.oracle import componentwise_error, real_products, rounded_product, same
 
 pytestmark = pytest.mark.usefixtures("modular")
 

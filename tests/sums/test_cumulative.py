@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.cumulative import cumsum
-from tests.exact import nearest
+from tests.oracle import nearest
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 

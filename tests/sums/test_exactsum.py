@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.sums.exact import accumulator
 from ozaki.sums.exactsum import ExactSum
-from tests.exact import nearest, same
+from tests.oracle import nearest, same
 from tests.threads import in_threads, interrupted
 
 REAL = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}

@@ -13,7 +13,7 @@ from ozaki.rounding.digits import round_digits
 from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands
-from tests.exact import nearest, nearest_root
+from tests.oracle import nearest, nearest_root
 
 FP64 = FORMATS["fp64"]
 wide_integer = st.integers(-(2**61) + 1, 2**61 - 1)

@@ -23,7 +23,7 @@ from multiword.formats import FORMATS
 from ozaki.sums.exact import reduction, rows, vectors
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.summands import Summands
-from tests.exact import nearest
+from tests.oracle import nearest
 from tests.reductions import ONE_ARRAY
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]

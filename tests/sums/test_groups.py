@@ -11,7 +11,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
 from ozaki.sums.exact import groups
 from ozaki.sums.exact.summands import Summands
-from tests.exact import nearest, nearest_root
+from tests.oracle import nearest, nearest_root
 
 RNG = np.random.default_rng(35)
 N, GROUPS = 6000, 5

@@ -8,7 +8,7 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from tests.exact import nearest
+from tests.oracle import nearest
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 QUIET = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000, "float64": 0x7FF8000000000000}

@@ -17,7 +17,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
 from ozaki.sums import api as oz
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
-from tests.exact import nearest, nearest_root
+from tests.oracle import nearest, nearest_root
 from tests.reductions import WITH_WHERE
 from tests.threads import interrupted
 

@@ -11,7 +11,7 @@ from ozaki.arrays.functions import FUNCTIONS
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 from tests.fuzz.draw import difference
-from tests.fuzz.rational import FORMATS, joined
+from tests.oracle import FORMATS, joined
 from tests.reductions import ONE_ARRAY, REFERENCES
 
 LENGTHS = 1, 2, 3, 7, 64, 3000

@@ -8,8 +8,8 @@ import pytest
 
 import ozaki
 import ozaki.linalg
-from tests.fuzz.rational import real_dot, rounded
 from tests.gpu.same import same_on_the_gpu
+from tests.oracle import real_dot, rounded
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 INTEGERS = ["i8", "u8", "i4"]

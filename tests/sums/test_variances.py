@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums.table import REDUCTIONS
-from tests.exact import nearest, nearest_root
+from tests.oracle import nearest, nearest_root
 from tests.sums.test_reductions import FLOATS, FORMAT, along, bits, wide
 
 NAN_FUNCTIONS = ("nansum", "nanmean", "nanvar", "nanstd")

@@ -20,7 +20,7 @@ from multiword.batched import (
     to_complex,
 )
 from multiword.formats import FORMATS
-from tests.exact import nearest
+from tests.oracle import nearest
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FP16 = np.dtype(np.float16)

@@ -28,8 +28,8 @@ from ozaki.execution.at_once import products_at_once
 from ozaki.execution.in_bytes import Kind
 from ozaki.residues.system import residue_system
 from ozaki.scaling.statistics import NONFINITE_ROW
-from tests.cases import FACES, KINDS, in_dtype, matrices
-from tests.exact import same
+from tests.matrices import FACES, KINDS, in_dtype, matrices
+from tests.oracle import same
 
 llvmlite = pytest.importorskip("llvmlite", reason="kernels are compiled by numba's LLVM")
 binding, ir = llvmlite.binding, llvmlite.ir

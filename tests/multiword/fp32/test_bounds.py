@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multiword import SCHEMES, BoundRow, Scheme, TensorCore, bound_table, error_bound, matmul
-from tests.distributions import errors, normal, unit
+from tests.matrices import errors, normal, unit
 
 U = 2.0**-24
 

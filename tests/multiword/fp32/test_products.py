@@ -22,7 +22,7 @@ from multiword import (
 from multiword.engines.generations import CHIPS
 from multiword.fp32.plan import candidates
 from multiword.runtime.kernels import check_capability
-from tests.distributions import PAIRS, disjoint, errors, normal, unit
+from tests.matrices import PAIRS, disjoint, errors, normal, unit
 
 ENGINES = ("host", "tensorcore")
 WORD_SCHEMES = [name for name, scheme in SCHEMES.items() if not scheme.plain]

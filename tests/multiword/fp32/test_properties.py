@@ -19,7 +19,7 @@ from multiword.fp32.execute import native_call
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels, rejection
 from multiword.runtime import kernels
-from tests.distributions import PAIRS, exp_rand, normal, unit
+from tests.matrices import PAIRS, exp_rand, normal, unit
 from tests.standin import DeviceArray, Gpu
 
 U = 2.0**-24

@@ -1,9 +1,16 @@
-"""Exact arithmetic on Python's integers, and its roundings: the reference, independent of the packages."""
+"""Exact references, independent of the packages: integers and fractions, rounded once; comparisons of bits.
+
+What rounds once takes integers n·2**e or fractions, products are of integers, and linear algebra is of
+python-flint's rationals.
+"""
 
 import math
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
+
+from multiword.formats import FORMATS as BY_NAME
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FORMATS = {
@@ -229,3 +236,118 @@ def _aligned(unit, total, e, part):
         return e, total + part
     low = min(unit, e)
     return low, (total << (unit - low)) + (part << (e - low))
+
+
+def same(x, y) -> bool:
+    """Bit for bit, the dtype and the shape included."""
+    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+
+
+def nearest(value: Fraction, fmt=BY_NAME["fp64"]) -> float:
+    """RN of an exact rational to a format, ties to even, subnormals and overflow included."""
+    return rounded_ratio(value.numerator, value.denominator, 0, (fmt.precision, fmt.emin, fmt.emax))
+
+
+def nearest_root(square: Fraction, fmt=BY_NAME["fp64"]) -> float:
+    """RN of the square root of an exact rational."""
+    return rounded_root(square.numerator, 0, (fmt.precision, fmt.emin, fmt.emax), square.denominator)
+
+
+def componentwise_error(c, a, b, fmt=BY_NAME["fp64"]) -> tuple[float, float]:
+    """Return max |C - AB| / |A||B| and max (|C - AB| - half an ulp of C) / |A||B|."""
+    whole, exponent = exact_product(a, b)
+    magnitude, _ = exact_product(np.abs(a), np.abs(b))
+    unit = Fraction(2) ** exponent
+    worst = truncation = Fraction(0)
+    for v, w, x in zip(whole.ravel(), magnitude.ravel(), np.asarray(c, np.float64).ravel(), strict=True):
+        error = abs(Fraction(v) * unit - Fraction(float(x)))
+        if w == 0:
+            assert error == 0
+            continue
+        last = (
+            max(int(np.frexp(x)[1]) - fmt.precision, fmt.emin - fmt.precision + 1)
+            if x
+            else fmt.emin - fmt.precision + 1
+        )
+        scale = Fraction(w) * unit
+        worst = max(worst, error / scale)
+        truncation = max(truncation, (error - Fraction(2) ** last / 2) / scale)
+    return float(worst), float(truncation)
+
+
+def images_of(real, imaginary, system):
+    """(images, N, …) weighted residues of products with these real and imaginary parts, arrays of integers.
+
+    Each is any number between 0 and its modulus.
+    """
+    found = []
+    for t, (p, w) in enumerate(zip(system.moduli, system.weights, strict=True)):
+        if system.images == 2:
+            half, j = w * pow(2, -1, p), system.roots[t]
+            images = half * (real + j * imaginary), half * (real - j * imaginary)
+        else:  # Karatsuba's first two are what the real part is the difference of
+            images = (w * real, 0 * real, w * (real + imaginary))[: system.images]
+        found.append([x % p for x in images])
+    return np.array(found, object).swapaxes(0, 1)
+
+
+def rational_matrix(x):
+    """A real float64 matrix as flint's rationals."""
+    import flint
+
+    ratios = [[value.as_integer_ratio() for value in row] for row in x.tolist()]
+    return flint.fmpq_mat([[flint.fmpq(p, q) for p, q in row] for row in ratios])
+
+
+def embedded(x):
+    """The real matrix [[Re, -Im], [Im, Re]], which multiplies as the complex one does."""
+    return np.block([[x.real, -x.imag], [x.imag, x.real]]) if x.dtype.kind == "c" else x
+
+
+def fractions(x):
+    """The elements of flint's matrix, as nested lists of Fraction."""
+    return [[Fraction(int(v.p), int(v.q)) for v in row] for row in x.tolist()]
+
+
+def exact_solution(a, b):
+    """The (n, m) solution of AX = B in Fractions: real parts, and imaginary ones or None."""
+    n, right = len(a), np.vstack([b.real, b.imag]) if a.dtype.kind == "c" else b
+    x = fractions(rational_matrix(embedded(a)).solve(rational_matrix(right)))
+    return x[:n], x[n:] or None
+
+
+def check_proof(solution, real, imaginary=None):
+    """Every bound holds, every component said to be rounded is; the share of components that are."""
+    value, bound, rounded = (np.atleast_2d(x) for x in (solution.value, solution.bound, solution.rounded))
+    parts = [(value.real, real)] + ([(value.imag, imaginary)] if imaginary else [])
+    for index in np.ndindex(value.shape):
+        square = Fraction(0)
+        if not np.isfinite(bound[index]):
+            assert not rounded[index]
+            continue
+        for part, exact in parts:
+            x, true = float(part[index]), exact[index[0]][index[1]]
+            square += (Fraction(x) - true) ** 2
+            if rounded[index]:
+                assert x == nearest(true), (x, float(true))
+        assert square <= Fraction(float(bound[index])) ** 2, (index, value[index], bound[index])
+    return rounded.mean() if rounded.size else 1.0
+
+
+def eigenvalues_below(a, x):
+    """How many eigenvalues of a real symmetric matrix are below x: negative pivots of A - xI."""
+    a = [[Fraction(v) - (i == j) * x for j, v in enumerate(row)] for i, row in enumerate(a.tolist())]
+    count = 0
+    for k in range(len(a)):
+        count += a[k][k] < 0
+        for i in range(k + 1, len(a)):
+            share = a[i][k] / a[k][k]
+            a[i] = [p - share * q for p, q in zip(a[i], a[k], strict=True)]
+    return count
+
+
+def check_spectrum(enclosures, a):
+    """Every eigenvalue of a real symmetric matrix is within its bound, in ascending order."""
+    for i, (value, bound) in enumerate(zip(enclosures.value, enclosures.bound, strict=True)):
+        middle, reach = Fraction(float(value)), Fraction(float(bound)) + Fraction(1, 2**200)
+        assert eigenvalues_below(a, middle - reach) <= i < eigenvalues_below(a, middle + reach), (a, i)
