@@ -12,6 +12,7 @@ import griffe
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from ozaki import elementary
 from ozaki.sums.table import REDUCTIONS
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
@@ -27,7 +28,7 @@ class Markdown(griffe.Extension):
             obj.docstring.value = markdown(obj.docstring.value)
 
     def on_module_members(self, *, mod, **_):
-        """Document the reductions of Dask arrays: they are made of those of `ozaki`, and have no source."""
+        """Document functions of Dask arrays that are made of those of `ozaki`, and have no source."""
         if mod.path != "ozaki.dask":
             return
         for name in REDUCTIONS:
@@ -35,6 +36,9 @@ class Markdown(griffe.Extension):
                 f"As [`ozaki.{name}`][], lazily, with one more parameter. `split_every`: how many "
                 "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
+            mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
+        for name in elementary.__all__:
+            text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
 
 

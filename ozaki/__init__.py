@@ -14,6 +14,42 @@ from ozaki.api import (
 )
 from ozaki.arrays import array
 from ozaki.contractions import einsum, inner, matvec, outer, tensordot, vecdot
+from ozaki.elementary import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cbrt,
+    cos,
+    cosh,
+    cospi,
+    elu,
+    erf,
+    erfc,
+    exp,
+    exp2,
+    exp10,
+    expm1,
+    gelu,
+    log,
+    log1p,
+    log2,
+    log10,
+    logit,
+    mish,
+    rsqrt,
+    sigmoid,
+    silu,
+    sin,
+    sinh,
+    sinpi,
+    softplus,
+    sqrt,
+    tan,
+    tanh,
+)
 from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.linalg.residual import residual, two_word_product

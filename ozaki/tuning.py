@@ -222,4 +222,5 @@ product of matrices (CPU, AVX-512: 4.5 ms a column of 1000, 270 ms the exact pro
 # --- elementary functions ---
 
 DECIDED_BY_INTEGERS = 32
-"""Arguments of a block that integers decide, some 0.1 ms each, before a longer text is loaded or compiled."""
+"""Arguments of a function that integers decide, in some 0.1 ms each, before its longer text is loaded or
+compiled, which takes from 0.03 to 0.5 s."""

@@ -5,6 +5,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
 
     reductions     the public reductions, one for every row of `ozaki.sums.table`
     accumulators   the exact sums of a chunk, merged as a tree; `extracted`: in a short form, for fields
+    elementary     functions of each number, chunk by chunk
     cumulative     running sums, each chunk after the exact sum of those before it
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
                    one for all blocks
@@ -15,11 +16,12 @@ Wants Dask (extra `dask`), which is imported here and nowhere else in the packag
 """
 
 from ozaki.dask.cumulative import cumsum  # noqa: F401
+from ozaki.dask.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.dask.products import matmul  # noqa: F401
 from ozaki.dask.reductions import LAZY as _LAZY
 
-globals().update(_LAZY)
-__all__ = sorted(("cumsum", "matmul", *_LAZY))
+globals().update(_LAZY | _ELEMENTARY)
+__all__ = sorted(("cumsum", "matmul", *_LAZY, *_ELEMENTARY))
 
 
 def __dir__() -> list[str]:

@@ -71,9 +71,11 @@ class Machine(Words):
     def exp(self, x: Number, base: str = "e") -> tuple[Number, Any]:
         """Return M and e, base**x = M·2**e, for |x·log(base)| < 800; M is between 0.99 and 2."""
         r, k = self._reduced(x, base)
-        p = r * self.polynomial(r, EXP, LARGEST_R, self.bits - 8)
+        p = self.series(r, EXP, LARGEST_R, self.bits - 8)
         power_of_two = self.row("powers", tables.powers(), k & 127, 0)
-        return power_of_two.plus_smaller(power_of_two * p), k >> 7
+        if self.last:
+            return power_of_two.plus_smaller(power_of_two * p), k >> 7
+        return power_of_two.grown(p), k >> 7
 
     def expm1(self, x: Number) -> tuple[Number, Number, Any]:
         """Return A, M, e: exp(x) - 1 = A·2**e, exp(x) = M·2**e, for -90 < x < 800.
@@ -81,7 +83,7 @@ class Machine(Words):
         2**(k/128) - 1 is no smaller than twice what is added to it, so nothing cancels, near 0 neither.
         """
         r, k = self._reduced(x, "e")
-        p = r * self.polynomial(r, EXP, LARGEST_R, self.bits)
+        p = self.series(r, EXP, LARGEST_R, self.bits)
         table, i, e = tables.powers(), k & 127, k >> 7
         power_of_two = self.row("powers", table, i, 0)
         one = power(where(e > 200, -200, -e))  # 2**-200 is as good as less
@@ -90,7 +92,7 @@ class Machine(Words):
         else:
             less = self.number((power_of_two.hi - one) + take("powers", table, i, 1))
         product = power_of_two * p
-        return less + product, power_of_two.plus_smaller(product), e
+        return less.plus_smaller(product), power_of_two.plus_smaller(product), e
 
     # log ----------------------------------------------------------------------------------------------
 
@@ -124,18 +126,19 @@ class Machine(Words):
         if t is not None:
             scale = where(n > 1000, 0.0, power(where(n > 1000, 0, -n)))  # beyond, t counts for nothing
             z = z + self.number(t, u).times_power(scale) * r
-        log1p = z * self.polynomial(z, LOG, LARGEST_Z, self.bits)
+        of_z = self.series(z, LOG, LARGEST_Z, self.bits)
         count = real(n + octaves)
+        if not self.pairs:
+            high = fma(count, float(tables.constant("ln2")), take("logs", table, i, 4))
+            return self.number(high + of_z.hi)
         first, *rest = tables.words(tables.constant("ln2"), 3, 42)
         high = count * first + take("logs", table, i, 1)  # exact: multiples of 2**-42 below 2**10
-        if not self.pairs:
-            low = fma(count, rest[0], take("logs", table, i, 2))
-            return self.number(high + (log1p.hi + low))
         if not self.last:
             low = fma(count, rest[0], take("logs", table, i, 2))
-            return (self.number(high) + log1p) + low
+            s, e = ordered_sum(high, of_z.hi)  # high is 0, or more than twice log1p(z)
+            return self.number(*ordered_sum(s, e + (of_z.lo + low)))
         low_words = self.number(count) * self.number(*rest) + self.row("logs", table, i, 2)
-        return (self.number(high) + log1p) + low_words
+        return (self.number(high) + of_z) + low_words
 
     def cbrt(self, x: Any) -> tuple[Number, Any]:
         """Return M and e, x**(1/3) = M·2**e, of x >= 2**-1022: (m·r)**(1/3)·(2**j/r)**(1/3)."""

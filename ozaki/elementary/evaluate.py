@@ -33,22 +33,30 @@ def evaluate(name: str, x: Sequence[Any], out: Any) -> None:
         arguments, target = [a[block] for a in x], out[block]
         undecided = np.empty(len(target), np.uint8)
         if first(*arguments, target, undecided):
-            where = np.flatnonzero(undecided)
+            where = np.flatnonzero(undecided.view(np.bool_))  # ten times as fast
             target[where] = decide(name, [target[where], *(a[where] for a in arguments[1:])])
 
     over_rows(work, len(out), 1, compiled_block(len(out)))
 
 
 def decide(name: str, x: list[np.ndarray]) -> np.ndarray:
-    """Return a function's values of arguments that its first text leaves undecided."""
+    """Return a function's values of arguments that its first text leaves undecided.
+
+    The first ones of a process are decided by integers: the longer text may have to be compiled.
+    """
     out, of_single = np.empty_like(x[0]), x[0].dtype == np.float32
     rest: Any = slice(None)
-    if len(out) > DECIDED_BY_INTEGERS:
+    seen = _decided[name, of_single] = _decided.get((name, of_single), 0) + len(out)
+    if seen > DECIDED_BY_INTEGERS:
         undecided = np.empty(len(out), np.uint8)
         _run(name, of_single, True)(*x, out, undecided)
-        rest = np.flatnonzero(undecided)
+        rest = np.flatnonzero(undecided.view(np.bool_))
     out[rest] = by_integers(name, out.dtype, [a[rest] for a in x])
     return out
+
+
+_decided: dict[tuple[str, bool], int] = {}
+"""How many arguments of a function, of float32 or float64, have been undecided."""
 
 
 def by_integers(name: str, dtype: np.dtype, x: Sequence[np.ndarray]) -> np.ndarray:

@@ -92,11 +92,12 @@ def _log_centres() -> Iterator[Fraction]:
 
 @cache
 def logs() -> np.ndarray:
-    """r = 1/m at the centre of an interval of m, 1 around 1; -log r: a multiple of 2**-42, and two words."""
+    """r = 1/m for the centre of an interval, 1 around 1; -log r in three words, the first cut; and in one."""
     rows = []
     for centre in _log_centres():
         r = 1.0 if abs(centre - 1) < Fraction(1, LOG_STEPS) else float(1 / centre)
-        rows.append([r, *words(-fraction(digits.log(Big.of(r, BITS))) if r != 1 else Fraction(0), 3, 42)])
+        minus_log = -fraction(digits.log(Big.of(r, BITS)))
+        rows.append([r, *words(minus_log, 3, 42), float(minus_log)])
     return np.array(rows)
 
 
@@ -106,7 +107,7 @@ def cube_roots() -> np.ndarray:
     third = []
     for j in range(3):
         for r in logs()[:, 0]:
-            log = digits.log(Big.of(float(r), BITS)) if r != 1 else Big(0, 0, BITS)
+            log = digits.log(Big.of(float(r), BITS))
             third.append(digits.exp((digits.ln2(BITS) * j - log) / 3))
     return np.array([words(fraction(x), 2) for x in third])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import log2
 from typing import Any
 
 from ozaki.elementary import values
@@ -121,6 +122,15 @@ class Number:
             rest = rest + self.lo
         return Number(self.words, *ordered_sum(s, rest / where(s == 0.0, 1.0, s + s)))
 
+    def grown(self, x: Number) -> Number:
+        """Return self + self·x for |x| < 1/4, with 2**-70 lost for lo's of 2**-17: a few operations less."""
+        if self.lo is None:
+            return Number(self.words, fma(self.hi, x.hi, self.hi))
+        p, e = two_product(self.hi, x.hi)
+        e = fma(self.hi, x.lo, fma(self.lo, x.hi, e))
+        s, d = ordered_sum(self.hi, p)
+        return Number(self.words, *ordered_sum(s, (self.lo + d) + e))
+
     def times_power(self, factor: Any) -> Number:
         """Return the product with a power of two."""
         return Number(self.words, self.hi * factor, None if self.lo is None else self.lo * factor)
@@ -189,3 +199,30 @@ class Words:
                 total = c.plus(product, two_sum if tabled else ordered_sum)
         assert total is not None
         return Number(self, total.hi, total.lo)
+
+    def series(self, x: Number, coefficients: Sequence[Fraction], largest: float, bits: int) -> Number:
+        """Return x·Σ c_j·x**j, c_0 = 1, with an error of some 2**-bits of it; in `lo` what is below c_1·x².
+
+        Where float64 is enough for the terms from x² or x³ on, they are one.
+        """
+        if not self.pairs:
+            rest = self._rest(x, coefficients[1:], largest, bits)
+            return Number(self, fma(x.hi * x.hi, rest, x.hi))
+        lo = 0.0 if x.lo is None else x.lo
+        first, second = coefficients[1], coefficients[2]
+        if abs(first) * largest < 2.0 ** (53 - bits):
+            rest = self._rest(x, coefficients[1:], largest, bits)
+            return Number(self, x.hi, fma(x.hi * x.hi, rest, lo))
+        if abs(first) == Fraction(1, 2) and abs(second) * largest**2 < 2.0 ** (53 - bits):
+            half = float(first)
+            p, e = two_product(x.hi, x.hi)
+            s, d = ordered_sum(x.hi, p * half)
+            low = fma(x.hi * (2 * half), lo, lo) + fma(e, half, d)
+            rest = self._rest(x, coefficients[2:], largest, bits)
+            return Number(self, *ordered_sum(s, fma(p * x.hi, rest, low)))
+        return x * self.polynomial(x, coefficients, largest, bits)
+
+    def _rest(self, x: Number, coefficients: Sequence[Fraction], largest: float, bits: int) -> Any:
+        """Return Σ c_j·x**j in float64, with as many terms as x·c_0 wants that is good to 2**-bits of 1."""
+        drop = -int(log2(abs(coefficients[0]) * largest))
+        return self.polynomial(x, coefficients, largest, min(bits - drop, 53)).hi

@@ -52,7 +52,7 @@ def _tanh_gelu(xp, x):
 
 
 def _just_above_half(xp, x, y):
-    """Return y, or where |x| is tiny, what rounds as x/2 + x²/c does: x/2 is often half way, and x² not zero."""
+    """Return y, or where |x| is tiny, what rounds as x/2 + x²/c does: x/2 is often half way."""
     return xp.where(xp.abs(x) < 2.0**-60, x / 2 + xp.abs(x) * 2.0**-36, y)
 
 

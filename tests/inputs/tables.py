@@ -138,6 +138,10 @@ TABLES: dict[str, tuple[Function, ...]] = {
         Function("ozaki.group_dot", "x", lambda x: ozaki.group_dot(x, x, like(_LABELS, x), 2), takes="axes"),
         Function("ozaki.fingerprint", "x", ozaki.fingerprint),
     ),
+    "Elementary functions": tuple(
+        Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real")
+        for name in ozaki.elementary.__all__
+    ),
     "Textbook sums": (
         *(
             _of_doubles(f"ozaki.{f.__name__}", "p", f, VECTOR, "vector")
