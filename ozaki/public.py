@@ -75,7 +75,9 @@ def public(
     instead = {module: name for module, name in (("torch", torch), ("jax", jax)) if name}
 
     def register(value: T) -> T:
-        if not isinstance(value, type):
+        if isinstance(value, type):
+            _OWN.add(value)
+        else:
             value = for_every_library(value, dask, instead)
         PUBLIC[value.__name__] = Record(value.__name__, value, heading, dask, instead, example)
         return value
@@ -97,7 +99,7 @@ def for_every_library(function: T, dask: bool = False, instead: Mapping[str, str
         if "torch" not in modules and "jax" not in modules and "dask.array" not in modules:
             return function(*arguments, **options)
         others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN]
-        if not others:
+        if not others or all(type(x) is tuple and _OWN.issuperset(map(type, x)) for x in others):
             return function(*arguments, **options)
         chosen = partial(_on_dask, function, name) if dask and any(map(is_dask, others)) else function
         if kinds_of(others).isdisjoint(("PyTorch", "JAX")):
@@ -119,8 +121,8 @@ def _place_of_out(function: Callable[..., Any]) -> int | None:
     return names.index("out") if "out" in names else None
 
 
-_OWN = frozenset((np.ndarray, NoneType, bool, int, float, complex, str))
-"""The types of most arguments, in which no array of another library is."""
+_OWN = {np.ndarray, NoneType, bool, int, float, complex, str}
+"""The types of most arguments, and the public classes: no arrays of other libraries."""
 
 
 def is_dask(x: object) -> bool:
