@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from multiword import tuning
-from multiword.runtime import parallel
+from multiword.runtime import parallel, tasks
 from multiword.runtime.tasks import Task
 from ozaki.tensors import takes_tensors
 from tests.threads import in_threads
@@ -243,3 +243,22 @@ def test_a_handler_that_raises_at_any_instruction_leaves_threads_that_work():
         assert result, f"waits for ever after instruction {at}"
         assert result[0].tolist() == [1] * 8
     assert at > 200
+
+
+def test_no_thread_is_left_where_the_system_refuses_one(monkeypatch):
+    living, started = [], []
+
+    def in_new_thread(work):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        thread = threading.Thread(target=work)
+        started.append(thread)
+        living.append(thread)
+        thread.start()
+
+    monkeypatch.setattr(tasks, "in_new_thread", in_new_thread)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        tasks.queue_for(4)
+    for thread in living:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in living)
