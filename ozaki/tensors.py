@@ -104,6 +104,8 @@ def unsupported(x: Any) -> str | None:
     if isinstance(x, sys.modules["torch"].masked.MaskedTensor):
         return "a masked tensor"
     strided = x.layout is sys.modules["torch"].strided and not x.is_quantized
+    if strided and str(x.dtype).startswith(("torch.complex32", "torch.float8", "torch.float4")):
+        return f"{x.dtype}; convert it first: x.to(torch.{'complex64' if x.is_complex() else 'float32'})"
     return None if strided else f"{x.layout} of {x.dtype}"
 
 

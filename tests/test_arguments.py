@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import multiword
 import ozaki
 from ozaki.residues.system import _system, residue_system
 from tests.matrices import matrices
@@ -232,3 +233,19 @@ def test_out_that_overlaps_itself_is_refused(strides):
         ozaki.accurate_dgemm(np.eye(3), np.eye(3), out=out)
     with pytest.raises(ValueError, match="out must have memory for each element"):
         ozaki.sum(np.ones((3, 3, 2)), axis=2, out=out)
+
+
+NO_INTEGERS = {
+    "k": lambda: ozaki.sum_k(np.ones(3), "2"),
+    "words": lambda: multiword.matmul(np.eye(2, dtype="f"), np.eye(2, dtype="f"), words="2"),
+    "block": lambda: multiword.matmul(np.eye(2, dtype="f"), np.eye(2, dtype="f"), block="x"),
+    "workers": lambda: multiword.TensorCore(workers=1.5),
+    "k ": lambda: multiword.error_bound("10"),
+    "confidence": lambda: multiword.error_bound(10, kind="probabilistic", confidence="x"),
+}
+
+
+@pytest.mark.parametrize("name", NO_INTEGERS)
+def test_options_that_are_no_numbers_are_named(name):
+    with pytest.raises(TypeError, match=f"^{name.strip()} must be a"):
+        NO_INTEGERS[name]()

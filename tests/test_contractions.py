@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.exceptions import AxisError
+from opt_einsum import get_symbol
 
 import ozaki
 from tests.matrices import uniform, wide
@@ -248,3 +249,22 @@ def test_functions_like_numpys(accuracy, dtype):
 def test_what_does_not_fit(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("subscripts", ["...i,...i->", "...i,...i->i", "i...->", "...->"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3)])
+def test_an_ellipsis_that_the_output_lacks_is_summed_over(subscripts, shape):
+    rng = np.random.default_rng(4)
+    tensors = [rng.integers(-9, 9, shape).astype(float) for _ in subscripts.split(",")]
+    expected = np.einsum(subscripts, *tensors, optimize=True)
+    assert np.array_equal(ozaki.einsum(subscripts, *tensors), expected)
+
+
+def test_all_labels_of_opt_einsum_are_taken():
+
+    for i in range(70, 112):
+        label, a = get_symbol(i), np.arange(6.0).reshape(2, 3)
+        assert ozaki.einsum(f"a{label},{label}b->ab", a, a.T).tolist() == [
+            [5, 14],
+            [14, 50],
+        ]

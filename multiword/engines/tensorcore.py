@@ -18,7 +18,7 @@ from multiword.engines.generations import Blocking, Generation, get_generation
 from multiword.engines.words import Word, get_word
 from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy, on_device_of_arrays
-from multiword.runtime.options import check_choice
+from multiword.runtime.options import check_choice, integer
 from multiword.runtime.parallel import in_threads, taken, thread_count
 from multiword.tuning import LONG_RUN, PRODUCTS_OF_A_STEP, SLAB_COLUMNS, WORTH_A_WORKER
 
@@ -73,7 +73,7 @@ class TensorCore(CheckedEngine):
     ) -> None:
         self.generation = get_generation(generation)
         check_choice("accumulate", accumulate, ("fp32", "fp16"))
-        if workers is not None and workers < 1:
+        if workers is not None and integer("workers", workers) < 1:
             raise ValueError(f"workers must be None or at least 1, got {workers}")
         self.accumulate, self.blocking = accumulate, blocking or Blocking()
         self.workers, self.progress = workers or thread_count(), progress

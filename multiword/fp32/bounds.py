@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiword.engines.generations import Generation, get_generation
 from multiword.formats import get_format
 from multiword.fp32.schemes import Scheme, get_scheme
-from multiword.runtime.options import check_choice
+from multiword.runtime.options import check_choice, integer, scalar
 
 AMPLIFICATION = 8.0
 """The largest |A'||B'| relative to |A||B| after centring: more is rejected after the product."""
@@ -59,7 +59,7 @@ def error_bound(
 
     Raises
     ------
-    ValueError : unknown scheme, kind or generation, or a negative k.
+    ValueError : unknown scheme, kind or generation, or a negative k. TypeError : k no integer.
 
     References
     ----------
@@ -72,11 +72,11 @@ def error_bound(
     >>> error_bound(2**20, "fabsum-v2") < error_bound(2**20, "fabsum-v1") < error_bound(2**20)
     True
     """
-    s = get_scheme(scheme)
+    s, k = get_scheme(scheme), integer("k", k)
     if k < 0:
         raise ValueError(f"k must not be negative, got {k}")
     check_choice("kind", kind, ("worst", "probabilistic"))
-    chance = confidence if kind == "probabilistic" else None
+    chance = float(scalar("confidence", confidence, float)) if kind == "probabilistic" else None
     if s.plain:
         u = get_format(s.word).unit_roundoff
         return _gamma(k, u, chance) + (U32 if s.word == "fp64" else 0.0)

@@ -31,7 +31,7 @@ from multiword.fp32.plan import (
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SplitOperands, split_operands
 from multiword.runtime.arrays import Array, is_cupy, namespace, to_float64
-from multiword.runtime.memory import in_less_memory
+from multiword.runtime.memory import check_room, in_less_memory
 
 _TARGET = {"fp16": 14, "bf16": 40, "tf32": 40}
 _GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
@@ -81,6 +81,8 @@ def execute(gemm: Gemm, scheme: Scheme | None) -> Array:
         out = xp.empty((m, n), np.float32)
         finish(xp.zeros((m, n)), None, out=out, **gemm.finishing((slice(None), slice(None))))
         return out
+
+    check_room(gemm.a, (m, n), np.float32)
 
     def within(workspace: int) -> Array:
         part = replace(gemm, workspace=workspace)

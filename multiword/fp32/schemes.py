@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from multiword.formats import get_format
 from multiword.rounding import ROUNDINGS
-from multiword.runtime.options import check_choice
+from multiword.runtime.options import check_choice, integer
 
 SELECTIONS = ("triangle", "all", "pair")
 """Products A_i·B_j with i + j ≤ p + 1; all p²; and A_1·B_1 with A_2·B_1 only (two words)."""
@@ -37,7 +37,7 @@ class Scheme:
 
     Raises
     ------
-    ValueError : an option out of its range.
+    ValueError : an option out of its range. TypeError : words or block no integer.
 
     References
     ----------
@@ -64,6 +64,9 @@ class Scheme:
     def __post_init__(self) -> None:
         get_format(self.word)
         check_choice("rounding", self.rounding, ROUNDINGS)
+        integer("words", self.words)
+        if self.block is not None:
+            integer("block", self.block)
         if not 1 <= self.words <= 4:
             raise ValueError(f"words must be between 1 and 4, got {self.words}")
         if self.plain and self.words != 1:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from math import prod
 from typing import Any, TypeVar
+
+import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, overlap
 from multiword.runtime.scoped import Scoped, Within
@@ -20,6 +23,13 @@ SMALLEST_PANEL = 16
 class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
 
+
+class ResultTooLarge(MemoryError):
+    """The result itself does not fit, however small the panels are."""
+
+
+CERTAINLY_SMALL = 1 << 28
+"""Bytes of a result that are not tried before it is computed."""
 
 ALIGNED = 256
 """Bytes to a multiple of which new memory of a GPU is aligned."""
@@ -43,9 +53,36 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     (2, 3)
     """
     allocate = _allocate.value
-    if allocate is None or not is_cupy(like):
-        return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
-    return allocate(shape, dtype)
+    try:
+        if allocate is None or not is_cupy(like):
+            return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
+        return allocate(shape, dtype)
+    except (MemoryError, ValueError) as error:  # NumPy's ValueError is of sizes beyond 2**63
+        raise ResultTooLarge(_too_large(shape, dtype)) from error
+
+
+def check_room(like: Array, shape: tuple[int, ...], dtype: Any) -> None:
+    """Raise ResultTooLarge, with the sizes, for a result that cannot fit, before anything is computed.
+
+    >>> import numpy as np
+    >>> check_room(np.ones(1), (10**9, 10**8), float)
+    Traceback (most recent call last):
+    multiword.runtime.memory.ResultTooLarge: the result, float64 of shape (1000000000, 100000000), takes
+    800000000000000000 bytes, which are not there
+    """
+    size = prod(shape) * np.dtype(dtype).itemsize
+    if size <= CERTAINLY_SMALL:
+        return
+    if not is_cupy(like):
+        empty_result(like, shape, dtype)  # pages that nobody writes to take no memory
+    elif size > _device_memory(like.data.device_id):
+        raise ResultTooLarge(_too_large(shape, dtype))
+
+
+def _too_large(shape: tuple[int, ...], dtype: Any) -> str:
+    dtype = np.dtype(dtype)
+    size = prod(shape) * dtype.itemsize
+    return f"the result, {dtype} of shape {shape}, takes {size} bytes, which are not there"
 
 
 def result_in(out: Array | None, *operands: Array) -> AbstractContextManager[Any]:
@@ -102,7 +139,8 @@ def _device_memory(device: int) -> int:
 def in_less_memory(work: Callable[[int], T], workspace: int, release: Callable[[], None]) -> T:
     """Call work(workspace); where that memory is not there, release() what can be given, and try with half.
 
-    Raises MemoryError if nothing is left to halve, WorkspaceTooSmall where `work` does.
+    Raises MemoryError if nothing is left to halve, WorkspaceTooSmall where `work` does, and ResultTooLarge
+    where `work` does again after a release.
 
     >>> def work(limit):
     ...     if limit > 30:
@@ -111,13 +149,18 @@ def in_less_memory(work: Callable[[int], T], workspace: int, release: Callable[[
     >>> in_less_memory(work, 100, lambda: None)
     25
     """
+    released = False
     while True:
         try:
             return work(workspace)
         except WorkspaceTooSmall:
             raise
+        except ResultTooLarge:
+            if released:
+                raise
         except MemoryError:  # CuPy's is one, too
             if workspace <= 0:
                 raise
-            release()
             workspace //= 2
+        release()
+        released = True

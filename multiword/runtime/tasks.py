@@ -70,13 +70,22 @@ def in_new_thread(work: Callable[[], None]) -> None:
 
 
 def queue_for(threads: int) -> SimpleQueue[Task[Any]]:
-    """Return a queue whose tasks so many new threads run."""
+    """Return a queue whose tasks so many new threads run; RuntimeError, and no thread, if one is refused."""
     tasks: SimpleQueue[Task[Any]] = SimpleQueue()
 
     def work() -> None:
-        while True:
-            tasks.get().run()
+        while (task := tasks.get()) is not _END:
+            task.run()
 
-    for _ in range(threads):
-        in_new_thread(work)
+    for started in range(threads):
+        try:
+            in_new_thread(work)
+        except RuntimeError:
+            for _ in range(started):
+                tasks.put(_END)
+            raise
     return tasks
+
+
+_END: Task[Any] = Task(lambda: None)
+"""What ends a thread that takes it from its queue."""

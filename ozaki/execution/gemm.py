@@ -15,7 +15,7 @@ from multiword.runtime.arrays import (
     namespace,
     quietly,
 )
-from multiword.runtime.memory import delivered, in_less_memory, result_in
+from multiword.runtime.memory import check_room, delivered, in_less_memory, result_in
 from multiword.runtime.options import exactly, scalar
 from ozaki.arguments import is_own_transpose
 from ozaki.combine import combine
@@ -56,6 +56,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         request = request._replace(symmetric=True)
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
+    check_room(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
     if (out := product_at_once(a, b, request)) is not None:
         return out
 

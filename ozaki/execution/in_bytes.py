@@ -67,9 +67,10 @@ class Kind:
 
     def steps(self, bits: int, threads: int) -> Any:
         """Return the engine's `CompiledSteps` for norm scales widened by some bits, or None."""
-        if (bits, threads) not in self._steps:
-            self._steps[bits, threads] = self._compiled_steps(bits, threads)
-        return self._steps[bits, threads]
+        steps = self._steps.get((bits, threads))
+        if steps is None and (steps := self._compiled_steps(bits, threads)) is not None:
+            self._steps[bits, threads] = steps  # None may be due to `numpy_forms`, and is asked again
+        return steps
 
     def _compiled_steps(self, bits: int, threads: int) -> Any:
         width, log2_c = norm_widths(self._limit, self.length, bits)
@@ -98,15 +99,17 @@ def _kind(request: Request, sizes: tuple[int, int, int, int], dtype: np.dtype) -
 
 def kind_in_bytes(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> Kind | None:
     """Return the kind of a stack of products, (s, m, k, n), if the engine has one call for them, or None."""
-    kind = _kind(request._replace(workspace=0), sizes, dtype)
-    return kind if kind is not None and compiled(FORM) is not None else None
+    if compiled(FORM) is None:  # first: what the engine can without compiled forms is not to be remembered
+        return None
+    return _kind(request._replace(workspace=0), sizes, dtype)
 
 
 def product_in_bytes(a: Factor, b: Factor, kind: Kind, request: Request) -> np.ndarray | None:
     """Return the product of two factors; None if it is left to the steps of all others."""
     m, _, n = kind.shape
     threads = 1 if kind.seconds < INT8_CPU_AT_ONCE_ALONE else thread_count()
-    if kind.steps(0, threads).bytes > request.workspace:
+    steps = kind.steps(0, threads)
+    if steps is None or steps.bytes > request.workspace:
         return None
     out = np.empty((m, n), kind.dtype)
     stack, numbers = _Stack(kind, a.matrix[None], b.matrix[None], out[None], threads), _Numbers(kind)
@@ -138,7 +141,8 @@ def products_in_bytes(
     None if they are left to the steps of all others.
     """
     m, k, n = kind.shape
-    if thread_count() * kind.steps(0, 1).bytes > request.workspace:
+    steps = kind.steps(0, 1)
+    if steps is None or thread_count() * steps.bytes > request.workspace:
         return None
     out = np.empty((len(a), m, n), kind.dtype)
     stack, elements = _Stack(kind, a, b, out, 1), kind.parts**2 * max(m * n, m * k, k * n) + OVERHEAD_ELEMENTS

@@ -11,6 +11,7 @@ from math import copysign, frexp, ldexp, nan, nextafter
 import numpy as np
 
 from multiword.runtime.arrays import on_device_of_arrays
+from multiword.runtime.options import integer
 from ozaki.public import public
 from ozaki.rounding.conversion import as_float64
 from ozaki.rounding.error_free import two_sum
@@ -150,7 +151,7 @@ def sum_k(p: np.ndarray, k: int = 2) -> float:
 
     Raises
     ------
-    TypeError : as `acc_sum`. ValueError : p is not a vector or k is below 2.
+    TypeError : as `acc_sum`, and k is no integer. ValueError : p is not a vector or k is below 2.
 
     References
     ----------
@@ -159,7 +160,7 @@ def sum_k(p: np.ndarray, k: int = 2) -> float:
     >>> sum_k(np.array([1e16, 1.0, -1e16]), 2)
     1.0
     """
-    p = vector(p, "p")
+    p, k = vector(p, "p"), integer("k", k)
     if p.ndim != 1 or k < 2:
         raise ValueError(f"p must be a vector and k of at least 2, got shape {p.shape} and k = {k}")
     if not p.size:

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ozaki
+from multiword.runtime import compiled
 from ozaki.arguments import request_of
-from ozaki.execution import eager, stacks
+from ozaki.execution import eager, in_bytes, stacks
 from ozaki.execution.at_once import product_at_once
 from ozaki.product.factor import Factor
 from tests.execution.test_stacks import mixed_stack
@@ -245,3 +246,17 @@ def test_scales_of_ordinary_numbers_are_counted():
     a[3, 4] = np.nan
     with np.errstate(all="ignore"):
         assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is None
+
+
+def test_numpy_forms_leave_nothing_in_the_cache_of_products_in_bytes():
+    request = request_of(np.empty(0), "fp64", "auto", None, "auto", None)
+    sizes, dtype = (1, 137, 61, 131), np.dtype(float)
+    with compiled.numpy_forms():
+        assert in_bytes.kind_in_bytes(sizes, dtype, request) is None
+    kind = in_bytes.kind_in_bytes(sizes, dtype, request)
+    fresh = in_bytes._kind.__wrapped__(request._replace(workspace=0), sizes, dtype)
+    assert (kind is None) == (fresh is None)
+    if kind is not None:
+        with compiled.numpy_forms():
+            kind.steps(0, 1)
+        assert kind.steps(0, 1) is not None

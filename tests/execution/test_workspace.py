@@ -6,8 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
+import multiword
 import ozaki
 from multiword.runtime import parallel
+from multiword.runtime.memory import ResultTooLarge, in_less_memory
 
 MIB = 1 << 20
 SHAPES = [
@@ -57,3 +59,38 @@ def test_the_plan_says_what_a_product_takes():
         ozaki.matmul(a, a, engine=engine)
         planned = ozaki.plan(a, a, engine=engine).workspace
         assert 0.6 * planned <= taken(a, a, engine=engine) <= 1.1 * planned
+
+
+LONG = np.ones((3 * 10**6, 1))
+TOO_LARGE = {
+    "accurate_dgemm": lambda: ozaki.accurate_dgemm(LONG, LONG.T),
+    "accurate_zgemm": lambda: ozaki.accurate_zgemm(LONG + 1j, LONG.T),
+    "exact": lambda: ozaki.matmul(LONG, LONG.T, accuracy="exact"),
+    "integers": lambda: ozaki.matmul(LONG.astype(int), LONG.T.astype(int)),
+    "outer": lambda: ozaki.outer(LONG[:, 0], LONG[:, 0]),
+    "einsum": lambda: ozaki.einsum("i,j->ij", LONG[:, 0], LONG[:, 0]),
+    "words": lambda: multiword.matmul(LONG.astype(np.float32), LONG.T.astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_result_that_does_not_fit_is_refused_before_anything_is_split(name, monkeypatch):
+    def split(*_, **__):
+        raise AssertionError("the operands were split")
+
+    monkeypatch.setattr("ozaki.execution.gemm.launched", split)
+    monkeypatch.setattr("multiword.fp32.execute.measure_operands", split)
+    with pytest.raises(MemoryError, match=r"of shape \(3000000, 3000000\), takes \d+ bytes"):
+        TOO_LARGE[name]()
+
+
+def test_a_result_that_does_not_fit_is_tried_twice_with_one_release():
+    events = []
+
+    def work(limit):
+        events.append(limit)
+        raise ResultTooLarge("72 bytes")
+
+    with pytest.raises(MemoryError, match="72 bytes"):
+        in_less_memory(work, 100, lambda: events.append("release"))
+    assert events == [100, "release", 100]

@@ -184,3 +184,12 @@ def test_out_of_another_kind_is_refused_before_anything_is_computed(name):
 def test_out_of_another_kind_is_refused_by_its_position():
     with pytest.raises(TypeError, match="out must be None or of the operands' kind, PyTorch tensors"):
         ozaki.sum(torch.ones(2), None, None, np.zeros(()))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", [torch.complex32, torch.float8_e4m3fn, torch.float8_e5m2])
+def test_dtypes_that_no_array_has_are_named(dtype):
+    x = torch.zeros(3).to(dtype)
+    into = "complex64" if dtype is torch.complex32 else "float32"
+    with pytest.raises(TypeError, match=rf"got {dtype}; convert it first: x\.to\(torch\.{into}\)"):
+        ozaki.sum(x)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from multiword import tuning
-from multiword.runtime import parallel
+from multiword.runtime import parallel, tasks
 from multiword.runtime.tasks import Task
 from ozaki.public import for_every_library
 from tests.threads import in_threads
@@ -294,3 +294,22 @@ def test_memory_has_one_user_wherever_threads_meet(monkeypatch, step):
         alive[name] = parallel.scratch((bytes_,), np.uint8)
     arrays = [x for held in alive.values() for x in (held if isinstance(held, list) else [held])]
     assert not any(np.shares_memory(x, y) for x, y in itertools.combinations(arrays, 2))
+
+
+def test_no_thread_is_left_where_the_system_refuses_one(monkeypatch):
+    living, started = [], []
+
+    def in_new_thread(work):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        thread = threading.Thread(target=work)
+        started.append(thread)
+        living.append(thread)
+        thread.start()
+
+    monkeypatch.setattr(tasks, "in_new_thread", in_new_thread)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        tasks.queue_for(4)
+    for thread in living:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in living)
