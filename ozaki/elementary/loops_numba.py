@@ -51,7 +51,7 @@ def loop(name: str, of_single: bool, last: bool) -> Callable[..., int]:
 
 
 def _unary(evaluate: Any, number: Any) -> Callable[..., Any]:
-    def run(x, out, undecided):  # type: ignore[no-untyped-def]
+    def run(x, out, undecided):
         count = 0
         for i in range(len(x)):
             result, doubt = evaluate(float64(x[i]))
@@ -64,7 +64,7 @@ def _unary(evaluate: Any, number: Any) -> Callable[..., Any]:
 
 
 def _binary(evaluate: Any, number: Any) -> Callable[..., Any]:
-    def run(x, y, out, undecided):  # type: ignore[no-untyped-def]
+    def run(x, y, out, undecided):
         count = 0
         for i in range(len(x)):
             result, doubt = evaluate(float64(x[i]), float64(y[i]))
@@ -90,7 +90,7 @@ def _instructions(program: Program) -> Any:
             return pair(float64), generate
     else:
 
-        def evaluate(context: Any, x: Any, y: Any) -> Any:  # type: ignore[misc]
+        def evaluate(context: Any, x: Any, y: Any) -> Any:
             return pair(float64, float64), generate
 
     return intrinsic(evaluate)
