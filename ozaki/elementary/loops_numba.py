@@ -90,7 +90,7 @@ def _instructions(program: Program) -> Any:
             return pair(float64), generate
     else:
 
-        def evaluate(context: Any, x: Any, y: Any) -> Any:
+        def evaluate(context: Any, x: Any, y: Any) -> Any:  # type: ignore[misc]
             return pair(float64, float64), generate
 
     return intrinsic(evaluate)
