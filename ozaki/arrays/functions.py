@@ -230,15 +230,6 @@ def _qr(accuracy: Any, a: Any, mode: str = "reduced") -> Any:
     return linalg.qr(a, mode) if mode in ("reduced", "complete", "r") else None
 
 
-def _lstsq(accuracy: Any, a: Any, b: Any, rcond: float | None = None) -> Any:
-    """Return least squares of full rank, with singular values; None for others, which are solved by these."""
-    try:
-        x, *others, _ = linalg.lstsq(a, b, rcond)
-    except np.linalg.LinAlgError:
-        return None
-    return x, *others, linalg.svdvals(np.asarray(a, x.dtype))
-
-
 UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
     (np.matmul, "__call__"): _matmul,
     (np.vecdot, "__call__"): _vecdot,
@@ -262,10 +253,12 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.tensordot: _tensordot,
     np.einsum: _einsum,
     np.linalg.norm: _norm,
-    np.linalg.lstsq: _lstsq,
     np.linalg.qr: _qr,
     **{
         getattr(np.linalg, name): _linear(getattr(linalg, name))
-        for name in ("solve", "inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "svd", "svdvals")
+        for name in (
+            *("solve", "lstsq", "inv", "det", "slogdet"),
+            *("cholesky", "eigh", "eigvalsh", "svd", "svdvals"),
+        )
     },
 }

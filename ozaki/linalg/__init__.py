@@ -7,7 +7,6 @@ from ozaki.linalg.functions import (
     cholesky,
     det,
     inv,
-    lstsq,
     lu_factor,
     lu_solve,
     qr,
@@ -15,6 +14,7 @@ from ozaki.linalg.functions import (
     solve,
     solve_triangular,
 )
+from ozaki.linalg.least_squares import lstsq
 from ozaki.linalg.spectral import eigh, eigvalsh, svd, svdvals
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace
+from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, namespace
 from multiword.runtime.options import exactly
 
 LinAlgError = np.linalg.LinAlgError
@@ -77,5 +77,15 @@ def numbers(x: Array, name: str, finite: bool = True) -> Array:
     """Return numbers as float64 or complex128, exactly."""
     x = exactly(name, x, np.complex128 if x.dtype.kind == "c" else np.float64)
     if finite and not bool(namespace(x).isfinite(x).all()):
-        raise ValueError(f"{name} must be finite: it has an Inf or a NaN")
+        raise LinAlgError(f"{name} must be finite: it has an Inf or a NaN")
     return x
+
+
+def overwritten(b: Any, x: Array) -> Array:
+    """Return b with x written into it, as SciPy does; or x, where b is no array with room for just that."""
+    if not (type(b) is np.ndarray or is_cupy(b)) or (b.shape, b.dtype) != (x.shape, x.dtype):
+        return x
+    if not getattr(b.flags, "writeable", True):  # CuPy's have no such flag
+        return x
+    b[...] = x
+    return b

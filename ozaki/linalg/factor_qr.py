@@ -26,6 +26,11 @@ class Reflections(NamedTuple):
         t = self.t.conj().T if adjoint else self.t
         return c - normwise(self.v, normwise(t, normwise(self.v.conj().T, c)))
 
+    def signs(self) -> Array:
+        """Return which reflections only turn a sign, of real numbers with zeros below: LAPACK makes none."""
+        xp, t = namespace(self.v), self.t.diagonal()
+        return (xp.tril(self.v, -1) == 0).all(axis=0) & (t == 2)
+
 
 def scaled_columns(a: Array) -> tuple[Array, Array]:
     """Return A·2**-e, whose columns have their largest numbers between 1/2 and 1, and the exponents e.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,23 +10,18 @@ from multiword.runtime.arrays import (
     Array,
     as_array,
     check_same_device,
-    converted,
     namespace,
     on_device_of_arrays,
     on_host,
-    quietly,
     where_lies,
 )
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
-from ozaki.linalg.arguments import LinAlgError, matrices, rectangular_system, square, systems
+from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
 from ozaki.linalg.arithmetic import times_powers
 from ozaki.linalg.determinant import determinant, sign_and_logarithm
-from ozaki.linalg.products import multiply
 from ozaki.linalg.stacks import each
-from ozaki.linalg.triangular import solved
-from ozaki.nonfinite import one_nan
-from ozaki.sums.api import sum as exact_sum
+from ozaki.linalg.triangular import solved, within_range
 
 
 class QRResult(NamedTuple):
@@ -54,7 +48,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     Parameters
     ----------
     a : (..., m, n) array of real or complex numbers, NumPy or CuPy.
-    overwrite_a : accepted for SciPy's sake; a is never written to.
+    overwrite_a : write lu into a, if that is an array of its dtype.
     check_finite : raise for Inf and NaN.
 
     Returns
@@ -82,7 +76,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
         swaps = factor_lu.factorize(x)
         return x, namespace(x).asarray(swaps.pivots.astype(np.int32))
 
-    return each(factorized, matrices(a, check_finite), like=(a,))
+    lu, pivots = each(factorized, matrices(a, check_finite), like=(a,))
+    return (overwritten(a, lu) if overwrite_a else lu), pivots
 
 
 @on_device_of_arrays
@@ -100,7 +95,7 @@ def lu_solve(
     lu_and_piv : the result of `lu_factor` for a square matrix or a stack of them.
     b : (n,) or (..., n, m) array of right sides; stacks broadcast.
     trans : 0 solves AX = B, 1 AᵀX = B, 2 AᴴX = B.
-    overwrite_b : accepted for SciPy's sake; b is never written to.
+    overwrite_b : write the solution into b, if that is an array of its shape and dtype.
     check_finite : raise for Inf and NaN.
 
     Returns
@@ -125,6 +120,7 @@ def lu_solve(
     lu, right, one = systems(lu_and_piv[0], b, check_finite)
     swaps = as_array(lu_and_piv[1], "piv")
     check_same_device(a=lu, piv=swaps)
+    swaps = swaps if swaps.size else swaps.astype(np.int32)
     if swaps.shape != lu.shape[:-1] or swaps.dtype.kind not in "iu":
         raise ValueError(f"piv must be integers of shape {lu.shape[:-1]}, got {swaps.dtype} of {swaps.shape}")
 
@@ -133,10 +129,11 @@ def lu_solve(
 
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
         of_rows = factor_lu.Swaps.of(on_host(rows)[0], len(factors))
-        return factor_lu.solve_factored(factors, of_rows, c, trans)
+        return within_range(lambda y: factor_lu.solve_factored(factors, of_rows, y, trans), c)
 
     x = each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
-    return x[..., 0] if one else x
+    x = x[..., 0] if one else x
+    return overwritten(b, x) if overwrite_b else x
 
 
 @on_device_of_arrays
@@ -158,7 +155,7 @@ def solve_triangular(
     trans : 0 or "N" solves AX = B, 1 or "T" AᵀX = B, 2 or "C" AᴴX = B.
     lower : whether a is lower triangular.
     unit_diagonal : take the diagonal as 1.
-    overwrite_b : accepted for SciPy's sake; b is never written to.
+    overwrite_b : write the solution into b, if that is an array of its shape and dtype.
     check_finite : raise for Inf and NaN, wherever they are.
 
     Returns
@@ -189,10 +186,11 @@ def solve_triangular(
     def solution(t: Array, c: Array) -> Array:
         if not unit_diagonal:
             _refuse_zeros(t.diagonal())
-        return solved(t, c, lower, unit_diagonal)
+        return within_range(lambda y: solved(t, y, lower, unit_diagonal), c)
 
     x = each(solution, triangle, right, like=(a, b))
-    return x[..., 0] if one else x
+    x = x[..., 0] if one else x
+    return overwritten(b, x) if overwrite_b else x
 
 
 @on_device_of_arrays
@@ -226,7 +224,7 @@ def solve(a: Any, b: Any) -> Array:
         x = matrix.copy(order="C")
         swaps = factor_lu.factorize(x)
         _refuse_zeros(x.diagonal())
-        return factor_lu.solve_factored(x, swaps, right)
+        return within_range(lambda y: factor_lu.solve_factored(x, swaps, y), right)
 
     matrix, right, one = systems(a, b, finite=False)
     x = each(solution, matrix, right, like=(a, b))
@@ -319,7 +317,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
     def factor(x: Array) -> Array:
         x = (x if upper else x.conj().T).copy(order="C")
         if not factor_cholesky.factorize(x):
-            raise LinAlgError("a is not positive definite")
+            raise LinAlgError("Matrix is not positive definite")
         x = namespace(x).triu(x)
         return x if upper else x.conj().T
 
@@ -363,71 +361,16 @@ def qr(a: Any, mode: str = "reduced") -> Any:
             r[:, k:] = reflections.apply(r[:, k:], adjoint=True)
         rows = m if mode == "complete" else k
         r = times_powers(xp.triu(r[:rows]), exponents)
-        return r if mode == "r" else (reflections.apply(xp.eye(m, rows, dtype=x.dtype)), r)
+        turned = reflections.signs()
+        r[:k] = xp.where(turned[:, None], 0.0 - r[:k], r[:k])
+        if mode == "r":
+            return r
+        q = reflections.apply(xp.eye(m, rows, dtype=x.dtype))
+        q[:, :k] = xp.where(turned, 0.0 - q[:, :k], q[:, :k])
+        return q, r
 
     result = each(factors, matrices(a, finite=False), like=(a,))
     return result if mode == "r" else QRResult(*result)
-
-
-@on_device_of_arrays
-def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
-    """Solve least squares of full rank, with the same bits on every machine; as `numpy.linalg.lstsq`.
-
-    Parameters
-    ----------
-    a : (m, n) array of real or complex numbers, of full rank; for m < n the solution is that of least norm.
-    b : (m,) or (m, k) array.
-    rcond : a diagonal element of R of up to rcond times the largest one means a lower rank; default
-        max(m, n)·2**-52; negative ones stand for 2**-52.
-
-    Returns
-    -------
-    (x, residuals, rank, s) as NumPy returns them: residuals are sums of squares, empty unless m > n. s is
-    empty: singular values are not computed.
-
-    Raises
-    ------
-    TypeError : not numbers. numpy.linalg.LinAlgError : shapes that do not fit; not of full rank.
-
-    References
-    ----------
-    Björck, Numerical Methods for Least Squares Problems, section 2.4.
-
-    >>> import numpy as np, ozaki.linalg
-    >>> ozaki.linalg.lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
-    (array([2.]), array([2.]))
-    """
-    matrix, right, one = rectangular_system(a, b, finite=False)
-    xp, (m, n) = namespace(matrix), matrix.shape
-    share = max(m, n) * 2.0**-52 if rcond is None else float(rcond)
-    if math.isnan(share):
-        raise ValueError("rcond must be a number, got NaN")
-    share = share if share >= 0 else 2.0**-52
-    with quietly(matrix):
-        r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
-        reflections, k = factor_qr.factorize(r), min(m, n)
-        # Neither overflows nor underflows with its column's scale.
-        size, of_size = xp.frexp(abs(r.diagonal()))
-        of_size = of_size + exponents
-        size = times_powers(size, of_size - of_size.max()) if k else size
-        tolerance = share * (size.max() if k else 0.0)
-        if bool((((size <= tolerance) & (tolerance > 0)) | (r.diagonal() == 0)).any()):
-            raise LinAlgError("a is not of full rank, as far as its QR factorization shows")
-        if m >= n:
-            scaled, of_right = factor_qr.scaled_columns(right)
-            x = solved(r[:k], reflections.apply(scaled, adjoint=True)[:k].copy(), lower=False)
-            x = times_powers(x, of_right - exponents[:, None])
-            rest = right - multiply(matrix, x)
-        else:
-            y = xp.zeros((n, right.shape[1]), matrix.dtype)
-            y[:k] = solved(r[:k].conj().T, times_powers(right, -exponents[:, None]), lower=True)
-            x, rest = reflections.apply(y), right[:0]
-        squares = exact_sum(rest.real * rest.real, axis=0) + exact_sum(rest.imag * rest.imag, axis=0)
-        residuals = squares if m > n else squares[:0]
-        dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
-        x = one_nan(converted(x[:, 0] if one else x, dtype))
-        real = np.zeros(0, dtype).real.dtype
-        return x, converted(residuals, real), k, xp.zeros(0, real)
 
 
 def _diagonal(a: Array) -> tuple[np.ndarray, int]:
@@ -439,4 +382,4 @@ def _diagonal(a: Array) -> tuple[np.ndarray, int]:
 
 def _refuse_zeros(diagonal: Array) -> None:
     if bool((diagonal == 0).any()):
-        raise LinAlgError("a is singular: an element of the diagonal of its triangle is 0")
+        raise LinAlgError("Singular matrix: a is singular, an element of the diagonal of its triangle is 0")

@@ -53,7 +53,9 @@ def classical(a: Array, b: Array) -> Array:
     computes. A GPU's may be of Strassen's kind, or emulated: there it is the certified product, whose
     error is at most (k/2 + 1)·u.
     """
-    return multiply(a, b) if is_cupy(a) and b.ndim == 2 else a @ b
+    if not is_cupy(a):
+        return a @ b
+    return multiply(a, b) if b.ndim == 2 else multiply(a, b[:, None])[:, 0]
 
 
 def words_of_product(left: Words, right: Words, addends: Words = (), words: int = 1) -> list[Array]:

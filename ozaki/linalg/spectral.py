@@ -44,7 +44,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     Parameters
     ----------
     a : (..., n, n) Hermitian or symmetric array, NumPy or CuPy; the diagonal is taken as real.
-    UPLO : "L" or "U": which triangle is read.
+    UPLO : "L" or "U", or in lower case: which triangle is read.
 
     Returns
     -------
@@ -52,8 +52,8 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
     Raises
     ------
-    TypeError : not numbers. ValueError : an Inf or a NaN in that triangle; another UPLO.
-    numpy.linalg.LinAlgError : not square.
+    TypeError : not numbers; a UPLO that is no string, as the second matrix of a generalized problem.
+    ValueError : another UPLO. numpy.linalg.LinAlgError : not square; an Inf or a NaN in that triangle.
 
     References
     ----------
@@ -64,8 +64,8 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     >>> values, bool(np.abs(np.abs(vectors) - np.sqrt(0.5)).max() < 1e-15)
     (array([1., 3.]), True)
     """
-    check_choice("UPLO", UPLO, ("L", "U"))
-    return EighResult(*each(lambda x: _eigenpairs(x, UPLO, True), square(a, finite=False), like=(a,)))
+    triangle = _triangle(UPLO)
+    return EighResult(*each(lambda x: _eigenpairs(x, triangle, True), square(a, finite=False), like=(a,)))
 
 
 @on_device_of_arrays
@@ -78,8 +78,8 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Array:
     >>> ozaki.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
     array([1., 3.])
     """
-    check_choice("UPLO", UPLO, ("L", "U"))
-    return each(lambda x: _eigenpairs(x, UPLO, False)[0], square(a, finite=False), like=(a,))
+    triangle = _triangle(UPLO)
+    return each(lambda x: _eigenpairs(x, triangle, False)[0], square(a, finite=False), like=(a,))
 
 
 @on_device_of_arrays
@@ -93,7 +93,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     a : (..., m, n) array, NumPy or CuPy.
     full_matrices : return square U and Vh; otherwise k = min(m, n) columns and rows.
     compute_uv : return an `SVDResult`; otherwise the singular values alone.
-    hermitian : accepted for NumPy's sake; it changes nothing.
+    hermitian : take a as Hermitian, of which the lower triangle is read: S are the magnitudes of its
+        eigenvalues, U its eigenvectors, and V these times the eigenvalues' signs.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
     Raises
     ------
-    TypeError : not numbers. ValueError : an Inf or a NaN. numpy.linalg.LinAlgError : no matrix.
+    TypeError : not numbers. numpy.linalg.LinAlgError : no matrix; an Inf or a NaN; hermitian and not square.
 
     References
     ----------
@@ -113,10 +114,36 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     SVDResult(U=array([[0.6],
            [0.8]]), S=array([5.]), Vh=array([[1.]]))
     """
+    if hermitian:
+        return _of_hermitian(a, compute_uv)
     x = matrices(a)
     if not compute_uv:
         return svdvals(a)
     return SVDResult(*each(lambda x: _singular_triplets(x, full_matrices, True), x, like=(a,)))
+
+
+def _of_hermitian(a: Any, vectors: bool) -> Any:
+    """The decomposition by eigenpairs: A = XΛXᴴ = X·|Λ|·(X·sign(Λ))ᴴ."""
+    values, x = eigh(a) if vectors else (eigvalsh(a), None)
+    xp, sizes = namespace(values), abs(values)
+    order = xp.argsort(-sizes, axis=-1)
+    sizes = xp.take_along_axis(sizes, order, axis=-1)
+    if x is None:
+        return sizes
+    signs = xp.take_along_axis(xp.copysign(xp.ones_like(values), values), order, axis=-1)
+    u = xp.take_along_axis(x, order[..., None, :], axis=-1)
+    return SVDResult(u, sizes, (u * signs[..., None, :]).swapaxes(-1, -2).conj())
+
+
+def _triangle(UPLO: Any) -> str:
+    """The triangle that is read, "L" or "U"."""
+    if not isinstance(UPLO, str):
+        raise TypeError(
+            f"UPLO must be 'L' or 'U', got {type(UPLO).__name__}. For the generalized problem Ax = λBx, with "
+            "B = LLᴴ from cholesky, pass L⁻¹AL⁻ᴴ, which solve_triangular makes; x is L⁻ᴴ times its vectors"
+        )
+    check_choice("UPLO", UPLO, ("L", "U", "l", "u"))
+    return UPLO.upper()
 
 
 def approximate(name: str, a: Array) -> Any:

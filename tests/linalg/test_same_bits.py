@@ -281,8 +281,6 @@ def test_least_squares():
                 assert np.allclose(residuals, expected[1])
                 assert residuals.dtype == expected[1].dtype
                 assert rank == expected[2]
-    with pytest.raises(np.linalg.LinAlgError, match="full rank"):
-        ozaki.linalg.lstsq(np.ones((4, 2)), np.ones(4))
 
 
 def test_determinants_of_any_size():
@@ -392,10 +390,10 @@ def test_least_squares_at_the_ends_of_the_range():
     assert np.isfinite(want).all()
     x = ozaki.linalg.lstsq(np.diag([1e300, 1e-300]), np.array([3e300, 0]), rcond=0)[0]
     assert np.array_equal(x, [3, 0])
-    with pytest.raises(np.linalg.LinAlgError, match="not of full rank"):
-        ozaki.linalg.lstsq(np.diag([1e300, 1e-300]), np.ones(2))
-    with pytest.raises(np.linalg.LinAlgError, match="not of full rank"):
-        ozaki.linalg.lstsq(np.diag([1.0, 0.0]), np.ones(2), rcond=0)
+    x, _, rank, _ = ozaki.linalg.lstsq(np.diag([1e300, 1e-300]), np.ones(2))
+    assert (x.tolist(), rank) == ([1e-300, 0], 1)
+    x, _, rank, _ = ozaki.linalg.lstsq(np.diag([1.0, 0.0]), np.ones(2), rcond=0)
+    assert (x.tolist(), rank) == ([1, 0], 1)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

@@ -18,10 +18,11 @@ from multiword.runtime.arrays import (
 )
 from ozaki.linalg import factor_cholesky
 from ozaki.linalg.arguments import one_hermitian
-from ozaki.linalg.products import words_of_product
+from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import check_words, tail
+from ozaki.linalg.verified.singular import null_vector
 from ozaki.linalg.verified.solution import NotProvedError
 from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
 from ozaki.linalg.verified.words import scaled
@@ -102,8 +103,8 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
         if direction is None:
             return Definiteness(True, "congruence")
         lowest = approximate("eigh", matrix)[1][:, 0]
-        for x in (direction, lowest, (lowest / abs(lowest).max()).round()):
-            witness = scaled(x, -exponents)
+        for x in (direction, lowest, (lowest / abs(lowest).max()).round(), null_vector(matrix)):
+            witness = scaled(direction if x is None else x, -exponents)
             if bool(witness.any()) and _form_is_not_positive(a, witness):
                 return Definiteness(False, "witness", witness)
     raise NotProvedError("neither proved to be positive definite nor disproved", np.inf, max_words, 1.0)
@@ -175,7 +176,7 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
             h = (h + h.conj().T) / 2
             lower = _factor(h)
             if lower is None:
-                direction = words[0].conj().T @ approximate("eigh", h)[1][:, 0]
+                direction = classical(words[0].conj().T, approximate("eigh", h)[1][:, 0])
                 break
             words = words_of_product([xp.tril(solved(lower, identity, lower=True))], words, words=count + 1)
     return xp.zeros(n, a.dtype) if direction is None else direction

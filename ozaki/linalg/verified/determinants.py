@@ -42,6 +42,8 @@ class Determinant:
     >>> from ozaki.linalg import verified
     >>> verified.det(np.array([[64919121.0, -159018721.0], [41869520.5, -102558961.0]])).value
     -0.5
+    >>> int(verified.det(np.eye(3))), float(verified.det(np.eye(2) / 2))
+    (1, 0.25)
     """
 
     value: complex
@@ -50,6 +52,26 @@ class Determinant:
     exponent: int
     relative: float
     integer: int | None
+
+    def __bool__(self) -> bool:
+        """Whether it is not 0, proved."""
+        return self.sign != 0
+
+    def __complex__(self) -> complex:
+        return complex(self.value)
+
+    def __float__(self) -> float:
+        """The value; TypeError of a complex one."""
+        return float(self.value)  # type: ignore[arg-type]
+
+    def __int__(self) -> int:
+        """The exact integer; ValueError where that is not known."""
+        if self.integer is None:
+            raise ValueError("the determinant is not known as an integer: take value, or det(a, exact=True)")
+        return self.integer
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.value, dtype=dtype, copy=copy)
 
 
 @on_device_of_arrays

@@ -16,6 +16,7 @@ from multiword.runtime.arrays import (
 from ozaki.linalg.arguments import LinAlgError, rectangular_system
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
+from ozaki.linalg.verified.eigenvalues import spectral_norm
 from ozaki.linalg.verified.equilibration import rows_scaled
 from ozaki.linalg.verified.preconditioner import classical_error, tail
 from ozaki.linalg.verified.refinement import DECIDED, relative_errors, units
@@ -90,13 +91,13 @@ def _solved(a: Array, b: Array) -> Solution:
 
 
 def _full_rank(a: Array) -> tuple[Array, float, float, float]:
-    """S ≈ R⁻¹, a positive lower bound of σ_min(AS)², ‖I - (AS)ᴴ(AS)‖, and about ‖|R⁻¹||R|‖∞."""
+    """S ≈ R⁻¹, a positive lower bound of σ_min(AS)², ‖I - (AS)ᴴ(AS)‖, and a bound of ‖S‖₂‖R‖₂."""
     xp, (m, n) = namespace(a), a.shape
     r = xp.linalg.qr(a, mode="r")
     s = xp.triu(solved(r, xp.eye(n, dtype=a.dtype), lower=False))
     condition = contraction = math.inf
     if bool(xp.isfinite(s).all()):
-        condition = largest(apply(magnitude(s), apply(magnitude(r), xp.ones(n))))
+        condition = float(times(spectral_norm(magnitude(s)), spectral_norm(magnitude(r))))
         q = multiply(a, s, "exact")
         size = magnitude(q)
         g = magnitude(xp.eye(n) - classical(q.conj().T, q))

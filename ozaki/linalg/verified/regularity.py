@@ -95,7 +95,7 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
                 proof = Regularity(tier, preconditioner, condition, contraction, weights, image)
             if best < ENOUGH:
                 break
-    if proof is not None and best < 1:
+    if proof is not None and up(best + U) < 1:  # what `enclose` divides by is positive
         return proof
     z = null_vector(a)
     if z is not None:
@@ -205,14 +205,15 @@ def certified(r: Array, a: Array) -> Product | None:
     """
     xp, n = namespace(a), len(a)
     parts = 2.0 if a.dtype.kind == "c" else 1.0
-    of_rows, of_columns = magnitude(r), magnitude(a)
-    row_sums, column_sums = apply(of_rows, xp.ones(n)), apply(of_columns.T, xp.ones(n))
-    e = xp.ldexp(xp.full(n, parts), xp.frexp(of_rows.max(axis=1))[1])
-    f = xp.ldexp(xp.full(n, parts), xp.frexp(of_columns.max(axis=0))[1])
+    size_r, size_a = magnitude(r), magnitude(a)
+    row_sums, column_sums = apply(size_r, xp.ones(n)), apply(size_a.T, xp.ones(n))
+    e = xp.ldexp(xp.full(n, parts), xp.frexp(size_r.max(axis=1))[1])
+    f = xp.ldexp(xp.full(n, parts), xp.frexp(size_a.max(axis=0))[1])
 
     def truncation(bits: int, v: Array) -> Array:
         delta, epsilon = e * 2.0**-bits, f * 2.0**-bits
-        sums = (delta * (column_sums @ v), row_sums * (epsilon @ v), n * delta * (epsilon @ v))
+        of_columns, reach = (column_sums * v).sum(), (epsilon * v).sum()
+        sums = (delta * of_columns, row_sums * reach, n * delta * reach)
         return up(sum(sums) * (1 + 8 * (n + 8) * U)) + 8 * n * ETA
 
     reference = 40

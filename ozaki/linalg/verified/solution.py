@@ -31,7 +31,7 @@ class SingularError(np.linalg.LinAlgError):
     """
 
     def __init__(self, null_vector: Array | None) -> None:
-        super().__init__("the matrix is singular: it takes a vector that is not zero (null_vector) to zero")
+        super().__init__("Singular matrix: it takes a vector that is not zero (null_vector) to zero")
         self.null_vector = null_vector
 
 
@@ -67,7 +67,8 @@ class Statistics:
     ----------
     tier : what proved the matrix regular: "native", "certified", "factored" or "words".
     condition : upper bound of ‖|R||A|‖∞ of the equilibrated matrix and its approximate inverse R, nearly the
-        condition number of Bauer and Skeel.
+        condition number of Bauer and Skeel. Of least squares an upper bound, up to a factor n, of ‖A‖₂‖A⁺‖₂
+        for A with its columns scaled to about 1.
     contraction : upper bound of ‖I - RA‖, in the norm of the proof; below 1.
     words : of the preconditioner R.
     steps : of refinement.
