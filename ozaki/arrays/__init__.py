@@ -189,7 +189,7 @@ def _rounds_twice(frame: FrameType) -> bool:
 _METHODS = "numpy._core._methods"
 
 _INSTEAD = {
-    "power": "x * x",
+    "power": "products, x * x * x",
     "dot": "x @ y",
     "add.reduceat": "ozaki.group_sum",
     "add.at": "ozaki.group_sum",
