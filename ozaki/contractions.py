@@ -188,7 +188,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
     x, y, axis = as_array(x, "x"), as_array(y, "y"), integer("axis", axis)
     for name, z in (("x", x), ("y", y)):
         if not -z.ndim <= axis < z.ndim:
-            raise ValueError(f"axis {axis} is none of {name}, of shape {z.shape}")
+            raise AxisError(f"axis {axis} is none of {name}, of shape {z.shape}")
     shapes, xp, dtype = f"{x.shape} and {y.shape}", check_same_device(x=x, y=y), result_dtype(x, y)
     x, y = (xp.moveaxis(exactly(name, z, dtype), axis, -1) for name, z in (("x", x), ("y", y)))
     if not _pair_up(x.shape, y.shape):

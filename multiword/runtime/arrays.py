@@ -90,9 +90,10 @@ def _numpy_array(x: Any, name: str) -> np.ndarray:
     if isinstance(x, np.ndarray | np.generic | Number | memoryview | buffer_array):
         return np.asarray(x)
     kind = type(x)
-    for attribute, remedy in _REMEDIES.items():
-        if hasattr(x, attribute):
-            raise TypeError(f"{name} is a {kind.__module__}.{kind.__qualname__}: {remedy.format(name)}")
+    known = (remedy for told_by, remedy in _REMEDIES if told_by(x))
+    if (remedy := next(known, None)) is not None:
+        called = name if name.isidentifier() else "x"  # "operand 0" is no expression
+        raise TypeError(f"{name} is a {kind.__module__}.{kind.__qualname__}: {remedy.format(called)}")
     raise TypeError(f"{name} must be an array of numbers, got {'None' if x is None else kind.__name__}")
 
 
@@ -130,16 +131,35 @@ def _wide_integers(x: Any, name: str) -> Iterator[int]:
             yield from array.ravel().tolist()
 
 
-_REMEDIES = {
-    # First, since xarray's arrays have the next, too.
-    "to_numpy": "its labels would be lost; pass {0}.to_numpy(), or to xarray {0}.reduce(function, dim)",
-    "__dask_graph__": "it is lazy; call {0}.compute() first",
-    "toarray": "it is sparse; call {0}.toarray() first",
-    "__dlpack__": "pass np.from_dlpack({0}) or cupy.from_dlpack({0}), and the result to its own from_dlpack; "
-    "neither copies",
-    "__array__": "pass np.asarray({0})",
-}
-"""What to do with arrays of other libraries, by an attribute that tells them."""
+def _of(package: str) -> Callable[[Any], bool]:
+    return lambda x: type(x).__module__.partition(".")[0] == package
+
+
+def _has(attribute: str) -> Callable[[Any], bool]:
+    return lambda x: hasattr(x, attribute)
+
+
+_REMEDIES: tuple[tuple[Callable[[Any], bool], str], ...] = (
+    (_of("polars"), "pass {0}.to_numpy()"),
+    (_of("pyarrow"), "pass {0}.to_numpy()"),
+    (_has("to_dask_array"), "it is lazy; pass {0}.to_dask_array(lengths=True) to ozaki.dask's functions"),
+    (_has("codes"), "it is categorical; pass {0}.codes for its groups"),
+    (_has("cat"), "it is categorical; pass {0}.cat.codes.to_numpy() for its groups"),
+    # Before the next, which xarray's arrays have, too.
+    (
+        _has("to_numpy"),
+        "its labels would be lost; pass {0}.to_numpy(), or to xarray {0}.reduce(function, dim)",
+    ),
+    (_has("__dask_graph__"), "it is lazy; call {0}.compute() first"),
+    (_has("toarray"), "it is sparse; call {0}.toarray() first"),
+    (
+        _has("__dlpack__"),
+        "pass np.from_dlpack({0}) or cupy.from_dlpack({0}), and the result to its own from_dlpack; "
+        "neither copies",
+    ),
+    (_has("__array__"), "pass np.asarray({0})"),
+)
+"""What to do with arrays of other libraries, and what tells them."""
 
 
 def check_same_device(**arrays: Array | None) -> ModuleType:

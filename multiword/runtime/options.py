@@ -8,6 +8,7 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 
 from multiword.runtime.arrays import Array, as_array, converted, namespace, quietly
 
@@ -68,7 +69,7 @@ def axes(name: str, x: Any, ndim: int) -> tuple[int, ...]:
         raise TypeError(f"{name} must be an integer, a tuple of integers or None, got {x!r}") from None
     for a in named:
         if not -ndim <= a < ndim:
-            raise ValueError(f"{name} {a} is out of bounds for an array of {ndim} dimensions")
+            raise AxisError(f"{name} {a} is out of bounds for an array of {ndim} dimensions")
     result = tuple(a % ndim for a in named)
     if len(set(result)) < len(result):
         raise ValueError(f"{name} {x} names an axis twice")

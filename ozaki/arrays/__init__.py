@@ -7,8 +7,11 @@ tables in `functions` answer, and those in `exact` say which of NumPy's own func
 from __future__ import annotations
 
 import inspect
+import sys
+import threading
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -70,28 +73,32 @@ class array(np.ndarray):
 
     def __array_finalize__(self, origin: Any) -> None:
         self.accuracy, self.strict = getattr(origin, "accuracy", None), getattr(origin, "strict", False)
+        if self.strict and _asked.by is not None:
+            asked, _asked.by = _asked.by, None
+            if asked == _caller(sys._getframe(1)) and not kinds_of([self]).isdisjoint("fc"):
+                raise TypeError(_refused("numpy.ndarray.dot"))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any) -> Any:
         like, plain = _like((self, *inputs, *out)), _plain(inputs)
         others = [x for x in (*inputs, *out) if _overrides(type(x), "__array_ufunc__")]
         called = f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")
-        if others and like.strict:
-            raise TypeError(_REFUSED.format(called))
+        if like.strict and (others or _rounds_twice(sys._getframe(1))):
+            raise TypeError(_refused(called))
         if not all(isinstance(x, np.ndarray) for x in others):
             return NotImplemented
         options = {name: _plain(x) for name, x in options.items()}
         ours, into = None if others else UFUNCS.get((ufunc, method)), out[0] if out else None
         result = None
+        reduces = method != "__call__"
         if ours is not None:
-            reduces = method != "__call__"
             result = ours(like.accuracy, *plain, **(_in_dtype_of(into, options) if reduces else options))
         if result is not None:
             if into is not None and into.shape != np.shape(result):  # which NumPy refuses, or stacks
                 getattr(ufunc, method)(*plain, out=np.empty_like(_plain(into)), **options)
                 result = np.broadcast_to(result, into.shape)
-            return _delivered(result, into, like)
+            return _delivered(result, into, like, reduces)
         if like.strict and not is_exact(ufunc, method, plain, options.get("dtype")):
-            raise TypeError(_REFUSED.format(called))
+            raise TypeError(_refused(called))
         if out:
             options["out"] = _plain(out)
         result = getattr(ufunc, method)(*plain, **options)
@@ -105,25 +112,33 @@ class array(np.ndarray):
         called = f"{function.__module__}.{function.__name__}"
         refused = like.strict and not stays_exact(function, args)
         if (others and like.strict) or (refused and ours is None):
-            raise TypeError(_REFUSED.format(called))
+            raise TypeError(_refused(called))
         if others:
             return NotImplemented
         if ours is None:
-            return _carried(super().__array_function__(function, types, args, kwargs), like)
+            result = super().__array_function__(function, types, args, kwargs)
+            given = any(result is x for x in _by_name(function, args, kwargs)[1].values())
+            return result if given else _carried(result, like)
         args, options = _by_name(function, args, kwargs)
         out = options.pop("out", None)
-        plain, options = _plain(args), {name: _plain(x) for name, x in options.items()}
+        in_array = out is Ellipsis  # which asks for an array where NumPy returns a scalar
+        out = None if in_array else _writeable(out)
+        plain = _plain([_array_beside(x) for x in args])
+        options = {name: _plain(_array_beside(x)) for name, x in options.items()}
         if "dtype" in _parameters(function):
             options = _in_dtype_of(out, options)
         result = ours(like.accuracy, *plain, **options)
         if result is None:
             result = function(*plain, **options)
             if refused and (isinstance(result, tuple) or not kinds_of([result]).isdisjoint("fcgO")):
-                raise TypeError(_REFUSED.format(called))
-        return _delivered(result, out, like)
+                raise TypeError(_refused(called))
+        return _delivered(
+            np.asarray(result) if in_array else result, out, like, "dtype" in _parameters(function)
+        )
 
     @property
     def __array_priority__(self) -> float:
+        _asked.by = _caller(sys._getframe(1)) if self.strict else None
         return 1e6 if self.strict else 0.0  # so SciPy's sparse matrices leave it to a strict array to refuse
 
     def __mul__(self, other: Any) -> Any:  # of an `np.matrix` it is a product of matrices
@@ -143,11 +158,56 @@ class array(np.ndarray):
         own, self.accuracy, self.strict = state
         super().__setstate__(own)
 
+    def __repr__(self) -> str:
+        return np.array_repr(_plain(self)) if type(self) is array else super().__repr__()
 
-_REFUSED = (
-    "{}, with these arguments, has no bits that are the same on every machine, which a strict ozaki.array "
-    "promises; call it on np.asarray(x) if that is what you want"
-)
+
+array.__name__ = "ozaki.array"  # `reprlib` takes any class of the name array for that of the module array
+
+
+class _Asked(threading.local):
+    """The instruction that has just asked a strict array for its priority, in this thread."""
+
+    by: tuple[int, int] | None = None
+
+
+_asked = _Asked()
+"""`ndarray.dot` asks neither protocol. Of two classes it asks for the priorities, makes an array of the class
+with the higher, and fills that with BLAS's bits: the same instruction then finalizes an array."""
+
+
+def _caller(frame: FrameType) -> tuple[int, int] | None:
+    """Return the instruction that a frame is at; None in this module, which calls other functions."""
+    return None if frame.f_code.co_filename == __file__ else (id(frame), frame.f_lasti)
+
+
+def _rounds_twice(frame: FrameType) -> bool:
+    """Return whether a ufunc is called by a method of plain arrays that rounds before it writes to `out`."""
+    return frame.f_code.co_name in ("_mean", "_var", "_std") and frame.f_globals["__name__"] == _METHODS
+
+
+_METHODS = "numpy._core._methods"
+
+_INSTEAD = {
+    "power": "products, x * x * x",
+    "dot": "x @ y",
+    "add.reduceat": "ozaki.group_sum",
+    "add.at": "ozaki.group_sum",
+    "bincount": "ozaki.group_sum",
+    "convolve": "ozaki.dot of np.lib.stride_tricks.sliding_window_view(x, n)",
+    "correlate": "ozaki.dot of np.lib.stride_tricks.sliding_window_view(x, n)",
+}
+"""What has the same bits on every machine, by the name of what is refused."""
+
+
+def _refused(called: str) -> str:
+    """Return what is said of a function that a strict array refuses."""
+    instead = _INSTEAD.get(called.removeprefix("np.").rpartition("numpy.")[2].removeprefix("ndarray."))
+    advice = f"take {instead}, or " if instead else ""
+    return (
+        f"{called}, with these arguments, has no bits that are the same on every machine, which a strict "
+        f"ozaki.array promises; {advice}call it on np.asarray(x) if that is what you want"
+    )
 
 
 def _like(arguments: Iterable[Any]) -> array:
@@ -182,6 +242,19 @@ def _ours(arguments: Iterable[Any]) -> Iterable[array]:
             yield from _ours(x)
 
 
+def _array_beside(x: Any) -> Any:
+    """Return tables of pandas and xarray, and ranges, as NumPy takes them beside an array."""
+    if isinstance(x, range) or type(x).__module__.partition(".")[0] in ("pandas", "xarray"):
+        return np.asarray(x)
+    return x
+
+
+def _writeable(out: Any) -> Any:
+    if out is not None and not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be None or an array, got {type(out).__name__}")
+    return out
+
+
 def _plain(x: Any) -> Any:
     """Return NumPy's own arrays for ours, in lists and tuples, too."""
     if isinstance(x, list | tuple):
@@ -210,13 +283,13 @@ def _in_dtype_of(out: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "dtype": out.dtype}
 
 
-def _delivered(result: Any, out: Any, like: array) -> Any:
-    """Return `out`, if it is given, filled with a result."""
+def _delivered(result: Any, out: Any, like: array, reduces: bool) -> Any:
+    """Return `out`, if it is given, filled with a result; NumPy's reductions cast to any dtype."""
     if out is None:
         return _carried(result, like)
     if out.shape != np.shape(result):
         raise ValueError(f"out must have the shape of the result, {np.shape(result)}, got {out.shape}")
-    np.copyto(_plain(out), result, casting="same_kind")
+    np.copyto(_plain(out), result, casting="unsafe" if reduces else "same_kind")
     return out
 
 

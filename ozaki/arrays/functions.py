@@ -7,12 +7,14 @@ for arguments with which NumPy's own function is exact, or has what this library
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
 from opt_einsum.parser import convert_interleaved_input, parse_einsum_input
 
 from ozaki import api, contractions, linalg, symmetric
+from ozaki.arrays.signals import signalled, warn_of_few
 from ozaki.public import PUBLIC
 from ozaki.sums import api as sums
 from ozaki.sums import cumulative, statistics
@@ -68,7 +70,7 @@ def _matmul(
     result = api.matmul(a, b, accuracy=accuracy)
     for of_result in () if axes is None else axes[2:]:
         result = np.moveaxis(result, range(-np.size(of_result), 0), of_result)
-    return np.asarray(result, order=order)[()]
+    return np.asarray(signalled(result, a, b, by=np.matmul), order=order)[()]
 
 
 def _vecdot(accuracy: Any, x: Any, y: Any, axis: int = -1, dtype: Any = None, **options: Any) -> Any:
@@ -111,6 +113,9 @@ def _rearranges(subscripts: str, *tensors: Any) -> bool:
 
 def _subscripts(*operands: Any) -> tuple[Any, ...]:
     """Return the subscripts as a string, and the tensors."""
+    for labels in operands[1:][::2] if len(operands) % 2 == 0 else (*operands[1::2], operands[-1]):
+        if any(not isinstance(i, EllipsisType) and not 0 <= i < 52 for i in labels):
+            raise ValueError("subscript is not within the valid range [0, 52)")
     subscripts, tensors = convert_interleaved_input(operands)
     return subscripts, *tensors
 
@@ -170,6 +175,8 @@ def _reduction(reduce: Callable[..., Any], axis: int | None = None) -> Callable[
             n: o for n, o in options.items() if o is not np._NoValue and not (n == "where" and o is True)
         }
         if "correction" in options:
+            if options.get("ddof", 0) != 0:
+                raise ValueError("ddof and correction can't be provided simultaneously.")
             options["ddof"] = options.pop("correction")
         if not options.keys() <= parameters or not _rounds(x, dtype=dtype, integers=integers):
             return None
@@ -178,11 +185,28 @@ def _reduction(reduce: Callable[..., Any], axis: int | None = None) -> Callable[
         if options.get("initial") is not None:  # in the dtype of the sums
             x = np.asarray(x, np.result_type(x, x if dtype is None else dtype))
             options["initial"] = np.asarray(options["initial"]).astype(x.dtype, casting="same_kind")
+        warn_of_few(reduce.__name__, x, axis, options)
         if "ddof" not in parameters or dtype is None:
-            return reduce(x, axis, dtype, **options)
-        return reduce(x, axis, np.empty(0, dtype).real.dtype, **options).astype(dtype)  # real in any dtype
+            return signalled(reduce(x, axis, dtype, **options), x)
+        result = reduce(x, axis, np.empty(0, dtype).real.dtype, **options)
+        return signalled(result, x).astype(dtype)  # real in any dtype
 
     return reduced
+
+
+def _power(accuracy: Any, x: Any, exponent: Any, **options: Any) -> Any:
+    """Return what NumPy's operator `**` makes of exponents that one rounding computes; None for others."""
+    if options or type(exponent) not in (int, float) or exponent not in _POWERS or kinds_of([x]) != {"f"}:
+        return None
+    return _POWERS[exponent](x)
+
+
+_POWERS: dict[float, Callable[..., Any]] = {
+    1: np.positive,
+    2: np.square,
+    -1: np.reciprocal,
+    0.5: np.sqrt,
+}
 
 
 def _average(
@@ -235,6 +259,7 @@ UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
     (np.vecdot, "__call__"): _vecdot,
     (getattr(np, "matvec", None), "__call__"): _matvec,
     (getattr(np, "vecmat", None), "__call__"): _vecmat,
+    (np.power, "__call__"): _power,
     (np.add, "reduce"): _reduction(sums.sum, axis=0),
     (np.add, "accumulate"): _reduction(cumulative.cumsum, axis=0),
 }

@@ -1,0 +1,47 @@
+"""What NumPy says of results: warnings of too few numbers, and errors of floating-point arithmetic."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+
+def signalled(result: Any, *operands: Any, by: Any = np.add) -> Any:
+    """Return a result; overflow and invalid operations are handled as `numpy.errstate` says.
+
+    by : `numpy.add`, whose reduction NumPy would have called, or `numpy.matmul`.
+    """
+    if np.asarray(result).dtype.kind not in "fc" or np.isfinite(result).all():
+        return result
+    arrays = [np.asarray(x) for x in operands if np.asarray(x).dtype.kind in "fc"]
+    if np.isinf(result).any() and all(np.isfinite(x).all() for x in arrays):
+        _compute(by, np.finfo(np.float64).max, np.finfo(np.float64).max)
+    elif (
+        np.isnan(result).any() and not any(np.isnan(x).any() for x in arrays) and all(x.size for x in arrays)
+    ):
+        _compute(by, np.inf, -np.inf)
+    return result
+
+
+def _compute(by: Any, x: float, y: float) -> None:
+    """Have NumPy add two numbers, which overflow or are invalid."""
+    if by is np.add:
+        np.add.reduce(np.array([x, y]))
+    else:
+        np.matmul(np.array([[x, y]]), np.ones((2, 1)))
+
+
+def warn_of_few(name: str, x: Any, axis: Any, options: dict[str, Any]) -> None:
+    """Warn of means of nothing, and of variances without degrees of freedom, in NumPy's words."""
+    name, skips = name.removeprefix("nan"), name.startswith("nan")
+    if name not in ("mean", "var", "std"):
+        return
+    counted: Any = True if options.get("where") is None else options["where"]
+    if skips:
+        counted = counted & ~np.isnan(x)
+    counts = np.sum(np.broadcast_to(counted, np.shape(x)), axis=axis) if np.ndim(x) else np.asarray(counted)
+    if np.size(counts) and np.min(counts) - options.get("ddof", 0) <= 0:
+        message = "Mean of empty slice" if name == "mean" else "Degrees of freedom <= 0 for slice"
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
