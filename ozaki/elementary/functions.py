@@ -437,6 +437,9 @@ def _even_scale(m, large):
     return scale, m.where(huge, 600, m.where(small, -600, 0))
 
 
+either_nan = (lambda x, y: (x != x) | (y != y)), nan
+
+
 def infinite(x: Any) -> Any:
     return abs(x) == inf
 
@@ -463,6 +466,7 @@ def hypot(m, x, y):
     (lambda x, y: x == -inf, lambda x, y: y + 0.0),  # +0 for -0
     (lambda x, y: y == -inf, lambda x, y: x + 0.0),
     (lambda x, y: (x == inf) | (y == inf), inf),
+    either_nan,
     arguments=2,
     loss=(4, 4),
 )
@@ -496,7 +500,7 @@ def angle(value: float) -> Callable[[Any, Any], Any]:
     (lambda y, x: infinite(y) & ~infinite(x), angle(pi / 2)),
     (lambda y, x: infinite(y) & (x == inf), angle(pi / 4)),
     (lambda y, x: infinite(y) & (x == -inf), angle(3 * pi / 4)),
-    (lambda y, x: (x != x) | (y != y), nan),
+    either_nan,
     arguments=2,
 )
 def atan2(m, y, x):
