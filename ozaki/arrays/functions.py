@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from opt_einsum.parser import convert_interleaved_input, parse_einsum_input
 
-from ozaki import api, contractions, linalg, symmetric
+from ozaki import api, contractions, elementary, linalg, symmetric
 from ozaki.arrays.signals import signalled, warn_of_few
 from ozaki.public import PUBLIC
 from ozaki.sums import api as sums
@@ -254,12 +254,33 @@ def _qr(accuracy: Any, a: Any, mode: str = "reduced") -> Any:
     return linalg.qr(a, mode) if mode in ("reduced", "complete", "r") else None
 
 
+def _elementary(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an elementary function of real numbers, in the dtype that NumPy's has; None for others."""
+
+    def computed(accuracy: Any, x: Any, dtype: Any = None, **options: Any) -> Any:
+        if options or not _rounds(x, dtype=dtype, integers=True) or "c" in kinds_of([x]):
+            return None
+        x = np.asanyarray(x)
+        if dtype is None:  # of integers of 8 bits it is float16
+            dtype = x.dtype if kinds_of([x]) == {"f"} else ufunc.resolve_dtypes((x.dtype, None))[-1]
+        return function(x.astype(dtype, casting="same_kind", copy=False))
+
+    return computed
+
+
+_ELEMENTARY = {
+    getattr(np, name): getattr(elementary, name)
+    for name in elementary.__all__
+    if isinstance(getattr(np, name, None), np.ufunc) and name != "sqrt"  # IEEE 754's, NumPy's is the same
+}
+
 UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
     (np.matmul, "__call__"): _matmul,
     (np.vecdot, "__call__"): _vecdot,
     (getattr(np, "matvec", None), "__call__"): _matvec,
     (getattr(np, "vecmat", None), "__call__"): _vecmat,
     (np.power, "__call__"): _power,
+    **{(ufunc, "__call__"): _elementary(ufunc, function) for ufunc, function in _ELEMENTARY.items()},
     (np.add, "reduce"): _reduction(sums.sum, axis=0),
     (np.add, "accumulate"): _reduction(cumulative.cumsum, axis=0),
 }

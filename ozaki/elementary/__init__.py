@@ -27,6 +27,7 @@ __all__ = [
     "asin",
     "asinh",
     "atan",
+    "atan2",
     "atanh",
     "cbrt",
     "cos",
@@ -40,12 +41,15 @@ __all__ = [
     "exp10",
     "expm1",
     "gelu",
+    "hypot",
     "log",
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "logit",
     "mish",
+    "pow",
     "rsqrt",
     "sigmoid",
     "silu",
@@ -493,3 +497,71 @@ def mish(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     0.8650983882673103
     """
     return apply("mish", x, out=out, where=where)
+
+
+@public("Elementary functions")
+def pow(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return x**y, correctly rounded: `numpy.pow`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    x, y : arrays as that of `ozaki.exp`.
+
+    >>> float(pow(2.0, 0.5))
+    1.4142135623730951
+    """
+    return apply("pow", x, y, out=out, where=where)
+
+
+@public("Elementary functions")
+def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle of the point (x, y), from -π to π, correctly rounded: `numpy.atan2`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    y, x : arrays as that of `ozaki.exp`.
+
+    >>> float(atan2(1.0, -1.0))
+    2.356194490192345
+    """
+    return apply("atan2", y, x, out=out, where=where)
+
+
+@public("Elementary functions")
+def hypot(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return √(x² + y²), without overflow, correctly rounded: `numpy.hypot`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    x, y : arrays as that of `ozaki.exp`.
+
+    >>> float(hypot(3.0, 4.0))
+    5.0
+    """
+    return apply("hypot", x, y, out=out, where=where)
+
+
+@public("Elementary functions")
+def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return log(e**x + e**y), correctly rounded: `numpy.logaddexp`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    x, y : arrays as that of `ozaki.exp`.
+
+    >>> float(logaddexp(0.0, 0.0))
+    0.6931471805599453
+    """
+    return apply("logaddexp", x, y, out=out, where=where)

@@ -18,6 +18,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     on_host,
     overlap,
+    put_one_nan,
     quietly,
     to_float64,
 )
@@ -120,6 +121,8 @@ def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array
     if bool(ties.any()):
         values = by_integers(name, dtype, [on_host(a[ties]) for a in x])
         result[ties] = xp.asarray(values)
+    if is_cupy(result) and result.dtype == np.float16:
+        put_one_nan(result)
     return result
 
 

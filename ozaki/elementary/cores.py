@@ -32,9 +32,19 @@ class Machine(Words):
         """Whether this is the longer of the texts for pairs: slow, and for any argument."""
         return self.bits > 90
 
+    def finer(self) -> Machine:
+        """Return a machine for arguments of `exp`, whose errors that makes relative."""
+        return Machine(self.bits + 12) if self.pairs and not self.last else self
+
     def doubtful(self, condition: Any) -> None:
         """Leave arguments for which a condition holds to a longer text."""
         self.doubts.append(condition)
+
+    def balanced(self, a: Number, b: Number) -> Number:
+        """Return a + b, and leave what loses bits because it is small to a text that has as many more."""
+        total = a + b
+        self.doubtful(abs(total.hi) * (256.0 if self.last else 8.0) < abs(a.hi))
+        return total
 
     def constant(self, name: str) -> Number:
         """Return a constant of `tables`."""

@@ -33,6 +33,9 @@ __device__ double widened(float x) { double y; asm("cvt.f64.f32 %0, %1;" : "=d"(
 __device__ double widened(double x) { return x; }
 __device__ float rounded(double x) { float y; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x)); return y; }
 __device__ double single(double x) { return widened(rounded(x)); }
+// Its NaN is the processor's, not IEEE 754's usual one.
+__device__ float stored(double x, float) { return x == x ? rounded(x) : __int_as_float(0x7FC00000); }
+__device__ double stored(double x, double) { return x; }
 """
 
 
@@ -95,7 +98,7 @@ void elementary({parameters}{kind}* out, unsigned* flags, unsigned* count, long 
     if ({live}) {{
       {body}
       doubt = {undecided};
-      out[i] = doubt ? x[i] : ({kind}){"rounded" if of_single else ""}({result});
+      out[i] = doubt ? x[i] : stored({result}, x[i]);
     }}
     unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
     if ((i & 31) == 0) {{

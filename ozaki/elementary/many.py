@@ -14,7 +14,7 @@ class Many:
     pairs = last = True
 
     def __init__(self, bits: int) -> None:
-        self.bits = bits
+        self.bits, self.lost = bits, 0
 
     def number(self, x: Any, lo: Any = None) -> Big:
         if isinstance(x, Big):
@@ -22,6 +22,15 @@ class Many:
         numerator, denominator = x.as_integer_ratio()
         power = denominator & (denominator - 1) == 0
         return Big.of(x, self.bits) if power else Big.of(numerator, self.bits) / denominator
+
+    def balanced(self, a: Big, b: Big) -> Big:
+        """Return a + b, and count the bits that are lost where that is small."""
+        total = a + b
+        self.lost = max(0, a.top - total.top) if total.m else self.bits
+        return total
+
+    def finer(self) -> Many:
+        return Many(self.bits + 12)
 
     def doubtful(self, condition: Any) -> None:
         """Nothing is."""

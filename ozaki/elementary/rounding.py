@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import copysign, inf, nan
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,15 @@ def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[A
     for condition in m.doubts:
         undecided = undecided | condition
     undecided = undecided & inside
-    for condition, value in (*function.special, (lambda x: x != x, nan)):
+    for condition, value in ((_nan, nan), *function.special):
         holds = condition(*x)
         result = where(holds, value(*x) if callable(value) else value, result)
         undecided = undecided & ~holds
     return result, undecided
+
+
+def _nan(x: Any, y: Any = 0.0) -> Any:
+    return (x != x) | (y != y)
 
 
 def _scaled(x: Any, e: Any) -> Any:
@@ -107,14 +111,17 @@ MOST = 4000
 
 def decided(function: Function, dtype: np.dtype, *x: float) -> Any:
     """Return a function's value of one argument, by numbers of ever more bits."""
+    if function.exact is not None and (rational := function.exact(*x)) is not None:
+        return nearest(rational, dtype)
     bits_ = 160
     while True:
-        value = function.text(Many(bits_), *x)
+        many = Many(bits_)
+        value = function.text(many, *x)
         value, e = value if isinstance(value, tuple) else (value, 0)
         exact = Fraction(value.m) * Fraction(2) ** (value.e + int(e))
-        error = abs(exact) / 2 ** (bits_ - 24)
+        error = abs(exact) / 2 ** max(0, bits_ - 24 - many.lost)
         low, high = nearest(exact - error, dtype), nearest(exact + error, dtype)
-        if low == high:
+        if low == high and many.lost < bits_:
             return low
         if bits_ > MOST:  # the exact value is half way between two numbers, as 10**23 is
             place = Fraction(2) ** (value.top + int(e) - 64)
@@ -127,7 +134,7 @@ def nearest(x: Fraction, dtype: np.dtype) -> Any:
     try:
         result = np.float64(float(x))
     except OverflowError:
-        return dtype.type(copysign(inf, x))
+        return dtype.type(inf if x > 0 else -inf)
     if dtype == np.float64:
         return result
     rest, pattern = x - Fraction(float(result)), int(result.view(np.int64))

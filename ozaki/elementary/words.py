@@ -56,6 +56,12 @@ class Number:
     def __init__(self, words: Words, hi: Any, lo: Any = None) -> None:
         self.words, self.hi, self.lo = words, hi, lo
 
+    def __lt__(self, other: float) -> Any:
+        return self.hi < other
+
+    def __gt__(self, other: float) -> Any:
+        return self.hi > other
+
     def __add__(self, other: Any) -> Number:
         return self.plus(self.words.number(other), two_sum)
 

@@ -228,7 +228,7 @@ def test_the_accuracy_is_carried(accuracy):
 def test_everything_else_is_numpys():
     x = ozaki.array(RNG.standard_normal((5, 4)))
     for call in (
-        np.exp,
+        lambda x: np.hypot(x, 1),
         lambda x: x + 1,
         lambda x: x**3,
         np.linalg.pinv,
@@ -288,11 +288,12 @@ def test_einsum_of_a_diagonal_is_a_view_to_write_to():
 
 
 REFUSED = {
-    "exp": np.exp,
+    "hypot": lambda x: np.hypot(x, 1),
     "power": lambda x: x**1.5,
     "prod": np.prod,
     "x.prod": lambda x: x.prod(),
-    "exp of integers": lambda x: np.exp(x.astype(int)),
+    "logaddexp of integers": lambda x: np.logaddexp(x.astype(int), 1),
+    "exp of complex numbers": lambda x: np.exp(x + 1j),
     "eig": lambda x: np.linalg.eig(x[:4]),
     "matrix_rank": np.linalg.matrix_rank,
     "fft": np.fft.fft,
@@ -371,7 +372,7 @@ def test_integers_and_truth_values_are_carried():
         3,
     ]
     with pytest.raises(TypeError, match="strict"):
-        np.exp(x + 1)
+        np.hypot(x, 1)
 
 
 def test_arguments_stay_as_they_are():
@@ -666,3 +667,19 @@ def test_matrices_that_multiply_themselves():
     for other in (csr_array(A[:4]), csr_array(A[:4]).tocsc()):
         with pytest.raises(TypeError, match="strict"):
             strict @ other
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_elementary_functions(strict):
+    """In NumPy's dtypes, of integers and in a dtype asked for, and into `out`."""
+    x, out = ozaki.array(A, strict=strict), np.empty(A.shape)
+    assert same(np.tanh(x), ozaki.tanh(A))
+    assert type(np.tanh(x)) is ozaki.array
+    assert np.tanh(x).strict is strict
+    assert np.exp(x, out=out) is out
+    assert same(out, ozaki.exp(A))
+    assert same(np.exp(x, dtype="f4"), ozaki.exp(A.astype("f4")))
+    small = ozaki.array(np.arange(4, dtype=np.int8), strict=strict)
+    assert same(np.exp(small), ozaki.exp(np.arange(4, dtype=np.float16)))
+    assert same(np.exp(small.astype(int)), ozaki.exp(np.arange(4)))
+    assert same(np.arctan(x), ozaki.atan(A))

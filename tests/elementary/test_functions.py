@@ -17,8 +17,7 @@ from ozaki.elementary.rounding import decided
 from tests.elementary.references import REFERENCES, mp, nearest
 from tests.exhaustive import compare
 
-NAMES = sorted(FUNCTIONS)
-REAL = {"log": mp.ln, "log2": REFERENCES["log2"].exact}
+NAMES = sorted(name for name, f in FUNCTIONS.items() if f.arguments == 1)
 
 
 def ordinary(name, n, seed=0):
@@ -252,7 +251,7 @@ def test_without_a_compiler():
 
 def test_every_public_function_has_a_reference():
     assert sorted(REFERENCES) == NAMES
-    assert sorted([*elementary.__all__, "gelu_tanh"]) == NAMES
+    assert sorted([*elementary.__all__, "gelu_tanh"]) == sorted(FUNCTIONS)
 
 
 def test_nearest_is_checked_against_fractions():

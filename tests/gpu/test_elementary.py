@@ -6,6 +6,7 @@ import pytest
 
 from ozaki.elementary.api import apply
 from ozaki.elementary.functions import FUNCTIONS
+from tests.elementary import test_two_arguments as two_arguments
 from tests.elementary.test_functions import HARD, OTHERS, SPECIAL, ordinary
 from tests.exhaustive import compare
 from tests.gpu.same import same_on_the_gpu
@@ -93,3 +94,14 @@ def test_every_float32(name):
     tally = compare(name, cupy, step=1, block=1 << 26)
     assert tally.total == 1 << 32
     assert tally.wrong == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", two_arguments.NAMES)
+def test_two_arguments(name, dtype):
+    with np.errstate(all="ignore"):
+        special = [z.ravel().astype(dtype) for z in np.meshgrid(two_arguments.SPECIAL, two_arguments.SPECIAL)]
+    x, y = two_arguments.pairs(name, 50_000, dtype)
+    same_on_the_gpu(lambda x, y: apply(name, x, y), x, y)
+    same_on_the_gpu(lambda x, y: apply(name, x, y), *special)
+    same_on_the_gpu(lambda x, y: apply(name, x, y), x[:90, None], y[:80])

@@ -138,9 +138,19 @@ TABLES: dict[str, tuple[Function, ...]] = {
         Function("ozaki.group_dot", "x", lambda x: ozaki.group_dot(x, x, like(_LABELS, x), 2), takes="axes"),
         Function("ozaki.fingerprint", "x", ozaki.fingerprint),
     ),
-    "Elementary functions": tuple(
-        Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real")
-        for name in ozaki.elementary.__all__
+    "Elementary functions": (
+        *(
+            Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real")
+            for name in ozaki.elementary.__all__
+            if ozaki.public.PUBLIC[name].arrays == ("x",)
+        ),
+        *(
+            Function(f"ozaki.{f.__name__}", argument, call, holds="real")
+            for f in (ozaki.pow, ozaki.atan2, ozaki.hypot, ozaki.logaddexp)
+            for argument, call in (
+                (next(iter(ozaki.public.PUBLIC[f.__name__].parameters)), lambda x, f=f: f(x, x)),
+            )
+        ),
     ),
     "Textbook sums": (
         *(

@@ -1,0 +1,121 @@
+"""pow, atan2, hypot, logaddexp: correctly rounded, the same by every road, with NumPy's special values."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki.elementary.api import apply
+from ozaki.elementary.evaluate import _compiled, _interpreted
+from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.rounding import decided
+from tests.elementary.references import mp, nearest
+from tests.elementary.test_functions import bits
+
+EXACT = {
+    "hypot": lambda x, y: mp.sqrt(x * x + y * y),
+    "atan2": mp.atan2,
+    "pow": mp.power,
+    "logaddexp": lambda x, y: mp.log(mp.exp(x) + mp.exp(y)),
+}
+THEIRS = {"hypot": np.hypot, "atan2": np.arctan2, "pow": np.power, "logaddexp": np.logaddexp}
+NAMES = sorted(EXACT)
+SPECIAL = [0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 5e-324, -5e-324]
+SPECIAL += [2.0**52 + 1, -(2.0**52) - 1, 2.0**53]
+
+
+def pairs(name, n, dtype=np.float64):
+    """Ordinary pairs, wide ones, ones whose results are ties or nearly cancel."""
+    rng = np.random.default_rng(2)
+    x = [rng.standard_normal(n), np.exp2(rng.uniform(-60, 60, n)), rng.integers(1, 2000, n)]
+    y = [rng.standard_normal(n), np.exp2(rng.uniform(-4, 4, n)), rng.choice([2, 3, 0.5, 1.5, -1], n)]
+    if name == "pow":
+        x[0] = np.abs(x[0])
+        x.append(-rng.integers(1, 100, n)), y.append(rng.integers(-9, 9, n))
+    elif name == "logaddexp":
+        z = -np.log(2) + rng.uniform(-1e-9, 1e-9, n)
+        x[1], y[1] = z, np.log1p(-np.exp(z))
+    else:
+        wide = np.exp2(rng.uniform(-1000, 1000, (2, n)))
+        x.append(wide[0]), y.append(-wide[1])
+    with np.errstate(all="ignore"):
+        x, y = np.concatenate(x).astype(dtype), np.concatenate(y).astype(dtype)
+    ordinary = np.isfinite(x) & np.isfinite(y) & (x != 0) & (y != 0)
+    return x[ordinary], y[ordinary]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_against_mpmath(name, dtype):
+    x, y = pairs(name, 60, dtype)
+    with mp.workprec(3000 if name == "atan2" else 700):
+        exact = [
+            nearest(EXACT[name](mp.mpf(float(a)), mp.mpf(float(b))), dtype) for a, b in zip(x, y, strict=True)
+        ]
+    assert (bits(apply(name, x, y)) == bits(np.array(exact))).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_special_values_are_numpys(name, dtype):
+    with np.errstate(all="ignore"):
+        x, y = (z.astype(dtype) for z in np.meshgrid(SPECIAL, SPECIAL))
+        theirs = THEIRS[name](x, y)
+    ours = apply(name, x, y)
+    fixed = np.isnan(theirs) | np.isinf(theirs) | (theirs == 0) | (theirs == 1)
+    assert (bits(ours[fixed]) == bits(np.where(np.isnan(theirs), dtype(np.nan), theirs)[fixed])).all()
+    assert np.isfinite(ours[~fixed]).all()
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_numpy_runs_a_text_with_the_bits_of_the_compiled_loop(name, last):
+    for dtype in (np.float32, np.float64):
+        with np.errstate(all="ignore"):
+            special = [z.ravel().astype(dtype) for z in np.meshgrid(SPECIAL, SPECIAL)]
+        x, y = (np.concatenate(z) for z in zip(pairs(name, 40, dtype), special, strict=True))
+        outs, doubts = [np.empty_like(x) for _ in range(2)], [np.empty(len(x), np.uint8) for _ in range(2)]
+        for run, out, doubt in zip((_compiled, _interpreted), outs, doubts, strict=True):
+            run(name, dtype == np.float32, last)(x, y, out, doubt)
+        assert (bits(outs[0]) == bits(outs[1])).all()
+        assert (doubts[0] == doubts[1]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_integers_decide_is_what_texts_do(name):
+    x, y = (z[::9] for z in pairs(name, 40))
+    values = [decided(FUNCTIONS[name], x.dtype, *map(float, one)) for one in zip(x, y, strict=True)]
+    assert values == apply(name, x, y).tolist()
+
+
+def test_ties():
+    """Powers and hypotenuses that are half way between two numbers go to the even one."""
+    for x in (2**27 + 1.0, 2**27 + 3.0):
+        assert int(ozaki.pow(x, 2.0)) == int(float(int(x) ** 2))
+        assert int(x) ** 2 != int(ozaki.pow(x, 2.0))
+    assert ozaki.pow(np.float32(4097), 2) == np.float32(4097.0**2)
+    assert ozaki.hypot(3 * 2.0**53, 4 * 2.0**53) == 5 * 2.0**53
+
+
+def test_broadcasting_and_dtypes():
+    x, y = np.arange(1, 4.0)[:, None], np.arange(1, 3.0)
+    assert ozaki.hypot(x, y).shape == (3, 2)
+    assert (ozaki.hypot(x, y) == [[ozaki.hypot(a, b) for b in y] for a in x[:, 0]]).all()
+    single = y.astype(np.float32)
+    assert ozaki.pow(single, 2.0).dtype == ozaki.pow(2, single).dtype == np.float32
+    assert ozaki.pow(single, x).dtype == np.float64
+    assert ozaki.pow(np.float16(3), np.float16(2)).dtype == np.float16
+    assert ozaki.pow([2, 3], 2).tolist() == [4.0, 9.0]
+    with pytest.raises(ValueError, match="broadcast"):
+        ozaki.hypot(np.ones(2), np.ones(3))
+    with pytest.raises(TypeError, match="y must be real"):
+        ozaki.hypot(1.0, 1j)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_out_may_be_either_argument(name):
+    x, y = pairs(name, 50)
+    expected = apply(name, x, y)
+    for first in (True, False):
+        a, b = x.copy(), y.copy()
+        apply(name, a, b, out=a if first else b)
+        assert (bits(a if first else b) == bits(expected)).all()
