@@ -14,6 +14,7 @@ from ozaki.api import (
 )
 from ozaki.arrays import array
 from ozaki.contractions import einsum, inner, matvec, outer, tensordot, vecdot
+from ozaki.execution.executors import executor
 from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.linalg.residual import residual, two_word_product

@@ -14,10 +14,10 @@ from multiword.runtime.arrays import as_array, on_device_of_arrays, on_host
 from multiword.runtime.options import exactly
 from ozaki.certificate.decision import counting_error
 from ozaki.certificate.error_times import ErrorBound, RowErrors
-from ozaki.execution.eager import scale
 from ozaki.product import steps
-from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.request import NORMWISE, TARGETS, Request
+from ozaki.product.scale import scale
 from ozaki.public import public
 from ozaki.scaling.scales import normwise_error
 from ozaki.schemes import Scheme
@@ -190,29 +190,31 @@ class Plan:
         return overhead + products + (operands + results) / (share * copied)
 
 
-def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
+def plan_product(pair: Pair) -> Plan:
     """Return the plan for a product of factors, neither of them empty, with its certified error."""
     with np.errstate(all="ignore"):  # quotients of empty sums
-        factors, scaled, certificate = scale(a, b, request)
+        multiplied, scaled, certificate = scale(pair)
+        request, factors = pair.request, (multiplied.a, multiplied.b)
         rows, columns = (
             RowErrors.of(x.statistics, s, x.exact_scales) for s, x in zip(scaled.scales, factors, strict=True)
         )
-        errors = ErrorBound(rows, columns, len(a.parts), TARGETS[a.matrix.dtype])
+        errors = ErrorBound(rows, columns, len(pair.a.parts), TARGETS[pair.a.matrix.dtype])
         if request.accuracy == NORMWISE:
-            bound = normwise_error(steps.row_limit(a, request), a.length)
+            bound = normwise_error(steps.row_limit(pair), pair.length)
         elif not (rows.error.any() or columns.error.any()):
             bound = 0.0
         else:
-            bound = certificate.bound if certificate else _error_of_width(a, b, request)
-    return Plan.of(scaled.scheme, a.matrix.dtype.name, request, bound, errors)
+            bound = certificate.bound if certificate else _error_of_width(pair)
+    return Plan.of(scaled.scheme, pair.a.matrix.dtype.name, request, bound, errors)
 
 
-def _error_of_width(a: Factor, b: Factor, request: Request) -> float:
+def _error_of_width(pair: Pair) -> float:
     """Return the certified error of rows of a requested number of bits."""
-    counted = min(int(request.accuracy), LONGEST_COUNTED)  # each bit beyond halves the error
-    pending = steps.bounds(a, b, request, (a.width_scales(counted), b.width_scales(counted)))
+    width = int(pair.request.accuracy)
+    counted = min(width, LONGEST_COUNTED)  # each bit beyond halves the error
+    pending = steps.bounds(pair, (pair.a.width_scales(counted), pair.b.width_scales(counted)))
     error = counting_error(pending.wait(), FORMATS["fp64"])
     if error == math.inf:
-        error, _ = steps.pairwise(a, b, request, pending)()
+        error, _ = steps.pairwise(pair, pending)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
-    return error and max(math.ldexp(error, counted - int(request.accuracy)), smallest)
+    return error and max(math.ldexp(error, counted - width), smallest)

@@ -28,8 +28,8 @@ class Factor:
 
     Attributes
     ----------
-    matrix : the (m, k) left or (k, n) right matrix; of a stack, all left ones one below the other, all right
-        ones side by side. On a GPU a stack may also be (s, m, k) or (s, k, n), wherever its matrices lie.
+    matrix : the (m, k) left or (k, n) right matrix; of a stack, (s, m, k) or (s, k, n), wherever its matrices
+        lie, or all left ones one below the other, all right ones side by side.
     on_gpu : whether that is a CuPy array.
     side : 0 for the left, 1 for the right.
     rows, k : rows of A, or columns of B, and the inner dimension.
@@ -66,6 +66,11 @@ class Factor:
     def parts(self) -> list[Array]:
         """Its real parts, as (r, k) views, or (s, r, k), r the rows of A or the columns of B."""
         return real_parts(self.matrix if self.side == 0 else self.matrix.swapaxes(-1, -2))
+
+    @property
+    def stacked(self) -> Array:
+        """Its matrices as an (s, m, k) or (s, k, n) array, s being 1 for a single one."""
+        return self.matrix if self.matrix.ndim == 3 else self.matrix[None]
 
     @property
     def length(self) -> int:
@@ -199,11 +204,3 @@ class Factor:
         """Bytes of the split."""
         split = self._split
         return 0 if split is None else int(split[2].nbytes)
-
-
-def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
-    """Return both factors of the products of (s, m, k) rows and (s, n, k) columns."""
-    (s, m, k), n = rows.shape, columns.shape[1]
-    if is_cupy(rows):  # whose kernels read them where they lie
-        return Factor(rows, 0, stack=s), Factor(columns.swapaxes(-1, -2), 1, stack=s)
-    return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)

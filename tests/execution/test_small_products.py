@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 import ozaki
 from ozaki.arguments import request_of
-from ozaki.execution import eager, stacks
-from ozaki.execution.at_once import product_at_once
+from ozaki.execution.groups import Groups
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
+from ozaki.product.scale import scale, scaled_by_counting
 from tests.cases import FACES, KINDS, TARGETS, in_dtype, matrices
 from tests.exact import same
 from tests.execution.test_stacks import mixed_stack
+from tests.executors import COMPILED, by
 from tests.fuzz.rational import rounded_product
 
 pytest.importorskip("numba")
@@ -26,7 +28,7 @@ FIXTURES = [HealthCheck.function_scoped_fixture]
 
 def direct(a, b, accuracy="fp64", scheme="auto", word=None, engine="auto"):
     """The product by the compiled kernel alone, or None."""
-    return product_at_once(Factor(a, 0), Factor(b, 1), request_of(a, accuracy, scheme, word, engine, None))
+    return by(COMPILED, a, b, request_of(a, accuracy, scheme, word, engine, None))[0]
 
 
 def operands(kind, shape, dtype, seed):
@@ -127,7 +129,7 @@ def test_products_that_lose_nothing_need_no_pipeline(without_numba, monkeypatch,
     rng = np.random.default_rng(n)
     x, y = make(rng, n, dtype), make(rng, n, dtype)
     with monkeypatch.context() as patch:
-        patch.setattr(stacks, "grouped_products", None)
+        patch.setattr(Groups, "run", None)
         found = ozaki.matmul(x, y)
     expected = without_numba(ozaki.matmul, x, y)  # last: kinds of call are cached
     assert same(found, expected)
@@ -167,8 +169,8 @@ def test_halves_and_few_bits(without_numba, bits):
     a = rng.integers(-(2**bits), 2**bits, (9, 12)).astype(float)
     b = rng.integers(-(2**bits), 2**bits, (12, 7)).astype(float)
     made = []
-    for scale in (1.0, 2.0**-70):
-        x = a * np.exp2(rng.integers(0, 12, a.shape)) * scale
+    for size in (1.0, 2.0**-70):
+        x = a * np.exp2(rng.integers(0, 12, a.shape)) * size
         assert same(ozaki.accurate_dgemm(x, b, accuracy="exact"), rounded_product(x, b))
         y, z = x.astype(np.float32), b.astype(np.float32)
         found = ozaki.accurate_sgemm(y, z, accuracy="exact")
@@ -224,12 +226,12 @@ def test_scales_of_single_products_are_the_pipelines(kind, dtype, accuracy):
     a, b = operands(kind, (70, 80, 90), dtype, 5)
     request = request_of(a, accuracy, "auto", None, "auto", None)
     with np.errstate(all="ignore"):
-        left, right = Factor(a, 0, prepared=True), Factor(b, 1)
-        found = eager.scaled_by_counting(left, right, request)
+        pair = Pair(Factor(a, 0, prepared=True), Factor(b, 1), request)
+        found = scaled_by_counting(pair)
         if found is None:
             return
-        _, expected, certificate = eager.scale(Factor(a, 0), Factor(b, 1), request)
-        again = eager.scaled_by_counting(left, right, request)
+        _, expected, certificate = scale(Pair(Factor(a, 0), Factor(b, 1), request))
+        again = scaled_by_counting(pair)
     for x, y in zip(found.scales, expected.scales, strict=True):
         np.testing.assert_array_equal(x, y)
     assert found.scheme.system == expected.scheme.system
@@ -242,7 +244,7 @@ def test_scales_of_ordinary_numbers_are_counted():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 100, 100))
     request = request_of(a, "fp64", "auto", None, "auto", None)
-    assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is not None
+    assert scaled_by_counting(Pair(Factor(a, 0), Factor(b, 1), request)) is not None
     a[3, 4] = np.nan
     with np.errstate(all="ignore"):
-        assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is None
+        assert scaled_by_counting(Pair(Factor(a, 0), Factor(b, 1), request)) is None
