@@ -77,6 +77,11 @@ def captured_product(pair: Pair, at_once: bool = False) -> CapturedProduct | Non
     return _captured(question.key, pair, at_once)
 
 
+def may_have_graph(pair: Pair) -> bool:
+    """Return whether the next product of this kind is replayed, as far as is known."""
+    return _cached.get(_key(pair, pair.request), NEVER) != NEVER
+
+
 def captured_before(question: Question, pair: Pair) -> CapturedProduct | None:
     """As `captured_product`, where the question is known; None, too, if it is yet to be captured."""
     known = isinstance(_cached.get(question.key), CapturedProduct)

@@ -11,6 +11,7 @@ import numpy as np
 from multiword.engines.host import Host
 from multiword.runtime.arrays import Array
 from ozaki.product.pair import Pair, Signature
+from ozaki.scaling.statistics import NONFINITE
 from ozaki.tuning import LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE
 
 
@@ -83,6 +84,13 @@ class Executor(ABC):
         """
         return 0.0
 
+    def declines(self, pair: Pair) -> str | None:
+        """Return why it leaves a single product to others, as far as that shows beforehand, or None.
+
+        The pair has its `bits`, if its accuracy is certified and it is on a CPU.
+        """
+        return None
+
     @abstractmethod
     def run(self, pair: Pair, out: Array) -> Outcome:
         """Write the product, or the (s, m, n) products of a stack, to `out`, contiguous memory."""
@@ -98,6 +106,15 @@ def no_compiled_code(signature: Signature) -> str | None:
     if request.scheme != "auto" or request.word is not None:
         return "a scheme or a word is asked for by name"
     return None if signature.compiled else "numba does not compile"
+
+
+def beyond(pair: Pair, most: int) -> str | None:
+    """Return why code for level factors, and integers wider by up to `most` bits, declines, or None."""
+    if pair.request.certified:
+        assert pair.bits is not None
+        return None if 0 <= pair.bits <= most else UNLEVEL
+    exponents = (x.statistics.exponent for x in (pair.a, pair.b))
+    return UNLEVEL if any((x == NONFINITE).any() for x in exponents) else None
 
 
 def goes_together(signature: Signature) -> bool:

@@ -15,6 +15,7 @@ from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
 from multiword.runtime.scoped import Within
 from ozaki.combine import combine
+from ozaki.execution.by_definition import Definition
 from ozaki.execution.contract import Declined, Done, Executor
 from ozaki.execution.few_columns import FewColumns
 from ozaki.execution.graph import Graph
@@ -29,7 +30,16 @@ from ozaki.product.pair import Pair, Signature
 from ozaki.product.request import Request, forced
 from ozaki.public import public
 
-EXECUTORS: tuple[type[Executor], ...] = (ShortRows, FewColumns, Bytes, Digits, Graph, Groups, Steps)
+EXECUTORS: tuple[type[Executor], ...] = (
+    ShortRows,
+    FewColumns,
+    Bytes,
+    Digits,
+    Graph,
+    Groups,
+    Steps,
+    Definition,
+)
 """All ways to run a product, or a stack of products. Among equal costs the first is tried first."""
 
 
@@ -58,6 +68,30 @@ def _only(executor: type[Executor], signature: Signature) -> tuple[Executor, ...
         return ()
     m, k, n = signature.shape
     raise ValueError(f"executor {executor.name!r} cannot take this {m} x {k} x {n} product: {why}")
+
+
+def foreseen(pair: Pair) -> tuple[str, dict[str, str]]:
+    """Return the name of the executor that takes a product, and why each of the others does not.
+
+    Whether a sum can be rounded for certain does not show before it is there: then the next one takes over.
+    """
+    signature, taken, others = pair.signature, "", dict[str, str]()
+    for kind in EXECUTORS:
+        if signature.request.executor is not None:
+            others[kind.name] = f"{signature.request.executor!r} is asked for"
+        elif (why := kind.refuses(signature)) is not None:
+            others[kind.name] = why
+        elif kind(signature).cost == math.inf:
+            others[kind.name] = "it takes longer for products like this"
+    for able in chosen(signature):
+        if taken:
+            others[able.name] = f"{taken!r} takes less time"
+        elif (why := able.declines(pair)) is not None:
+            others[able.name] = why
+        else:
+            taken = able.name
+            others.pop(taken, None)
+    return taken, others
 
 
 def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> None:
@@ -96,8 +130,8 @@ def executor(name: str | None) -> Within[str | None]:
 
     Parameters
     ----------
-    name : "short_rows", "few_columns", "bytes", "digits", "graph", "groups", "steps", or None. Products of a
-        stack that it does not take together are run one by one.
+    name : "short_rows", "few_columns", "bytes", "digits", "graph", "groups", "steps", "definition", or None.
+        Products of a stack that it does not take together are run one by one.
 
     Returns
     -------

@@ -19,6 +19,7 @@ from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined
 from ozaki.execution.in_floats import (
     FURTHEST,
     bits_in_floats,
+    declines_floats,
     no_floats,
     scaled_columns,
     takes_bits,
@@ -52,6 +53,9 @@ class FewColumns(Executor):
         m, k, n = self.signature.shape
         least = LEAST_BY_COLUMNS.get(min(m, n), math.inf)
         return 0.0 if k > LONGEST_SHORT_ROW and max(m, n) * k >= least else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        return declines_floats(pair)
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
         a, b, form = pair.a, pair.b, compiled(FORM)

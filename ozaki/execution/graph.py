@@ -7,7 +7,7 @@ import math
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array
-from ozaki.execution.cache import captured_product
+from ozaki.execution.cache import captured_product, may_have_graph
 from ozaki.execution.contract import NO_ROOM, Declined, Executor, Outcome, goes_together
 from ozaki.product.pair import Pair, Signature
 
@@ -34,6 +34,9 @@ class Graph(Executor):
     @property
     def cost(self) -> float:
         return 0.0 if goes_together(self.signature) else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        return None if may_have_graph(pair) else "it has no graph, or none before the second such call"
 
     def run(self, pair: Pair, out: Array) -> Outcome:
         halved = pair if self._halves else pair._replace(symmetric=False)

@@ -29,6 +29,7 @@ from ozaki.execution.contract import (
     Declined,
     Executor,
     Outcome,
+    beyond,
     goes_together,
     no_compiled_code,
 )
@@ -97,6 +98,12 @@ class Bytes(Executor):
         m, k, n = self.shape
         at_once = max(m * k, k * n, m * n) <= LARGEST_IN_ONE_CALL and goes_together(self.signature)
         return self.seconds if at_once else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        if (first := self.steps(0, thread_count())) is None or first.bytes > pair.request.workspace:
+            return NO_ROOM
+        wider = self.steps(pair.bits, 1) if pair.bits and 0 < pair.bits <= WIDENED_IN_ALL else first
+        return UNLEVEL if wider is None else beyond(pair, WIDENED_IN_ALL)
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
         return self._run_one(pair, out) if pair.stack == 1 else self._run_stack(pair, out)

@@ -26,6 +26,7 @@ from ozaki.execution.contract import (
     Declined,
     Executor,
     Outcome,
+    beyond,
     goes_together,
     no_compiled_code,
 )
@@ -65,6 +66,12 @@ class Digits(Executor):
         k, n = parts * k, parts * n
         small = m * k * n <= LARGEST_IN_DIGITS and goes_together(self.signature)
         return DIGITS[0] + DIGITS[1] * m * k * n + DIGITS[2] * m * n if small else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        why = beyond(pair, WIDENED_IN_ALL)
+        if why is not None and pair.request.certified and proves_nothing(pair.a.matrix, pair.b.matrix.T):
+            return None
+        return why
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
         rows, columns, request = pair.a.stacked, pair.b.stacked.swapaxes(1, 2), pair.request

@@ -8,9 +8,10 @@ import numpy as np
 
 from multiword.runtime.parallel import scratch
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
-from ozaki.execution.contract import no_compiled_code
+from ozaki.execution.contract import EXTREME, beyond, no_compiled_code
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import LevelData, bits_of_level_factors
+from ozaki.scaling.statistics import ZERO
 
 FURTHEST = 400
 """Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
@@ -49,6 +50,15 @@ def bits_in_floats(pair: Pair, count: Callable[[], int], data: LevelData | None 
         return 0
     bits = count()
     return bits if bits >= 0 else bits_of_level_factors(pair, data)
+
+
+def declines_floats(pair: Pair) -> str | None:
+    """Return why products in two floats decline, or None."""
+    exponents = np.concatenate([x.statistics.exponent for x in (pair.a, pair.b)])
+    if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any():
+        return EXTREME
+    lossless = pair.bits == EVERYTHING or not pair.request.certified
+    return None if lossless else beyond(pair, WIDENED_IN_ALL)
 
 
 def takes_bits(bits: int) -> bool:

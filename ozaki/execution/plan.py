@@ -14,10 +14,11 @@ from multiword.runtime.arrays import as_array, on_device_of_arrays, on_host
 from multiword.runtime.options import exactly
 from ozaki.certificate.decision import counting_error
 from ozaki.certificate.error_times import ErrorBound, RowErrors
+from ozaki.execution.executors import foreseen
 from ozaki.product import steps
 from ozaki.product.pair import Pair
-from ozaki.product.request import NORMWISE, TARGETS, Request
-from ozaki.product.scale import scale
+from ozaki.product.request import NORMWISE, TARGETS
+from ozaki.product.scale import bits_of_level_factors, scale
 from ozaki.public import public
 from ozaki.scaling.scales import normwise_error
 from ozaki.schemes import Scheme
@@ -42,6 +43,9 @@ class Plan:
     width : bits of the widest integer of A' and of B'.
     scheme, word, engine : how the integers are multiplied: in "residues" or "slices"; on a GPU, where factors
         are small or have few rows or columns, in "limbs" of 32 bits or of a byte.
+    executor : what runs the product, by the names of `ozaki.executor`; where a sum is too near the middle of
+        two numbers to be rounded so, the next one does. The scheme is that of "steps", with the same bits.
+    others : why each of the others does not, by name.
     pieces : moduli, slices of A, or limbs.
     products : low-precision products in all, but for the one that the certificate itself takes on data with
         many zeros or of wide spread.
@@ -54,6 +58,8 @@ class Plan:
     >>> p = ozaki.plan(np.eye(100), np.eye(100))
     >>> p.scheme, p.engine, p.bound
     ('residues', 'host', 0.0)
+    >>> ozaki.plan(np.ones((4096, 3)), np.eye(3)).others["graph"]
+    'it computes on a GPU'
     """
 
     shape: tuple[int, int, int]
@@ -68,17 +74,22 @@ class Plan:
     panels: int
     workspace: int
     bound: float
+    executor: str
+    others: dict[str, str] = field(repr=False, compare=False)
     operand_bytes: int = field(repr=False, compare=False)
     product_bytes: int = field(repr=False, compare=False)
     _errors: ErrorBound = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float, errors: ErrorBound) -> Plan:
+    def of(cls, scheme: Scheme, pair: Pair, bound: float, errors: ErrorBound) -> Plan:
         """Return the plan of a product by a scheme, with this certified error."""
-        specification = scheme.specification
+        specification, request = scheme.specification, pair.request
+        executor, others = foreseen(pair)
         common: dict[str, Any] = {
             "shape": specification.shape,
-            "dtype": dtype,
+            "dtype": pair.a.matrix.dtype.name,
+            "executor": executor,
+            "others": others,
             "accuracy": request.accuracy,
             "width": specification.widths,
             "engine": request.engine.name,
@@ -205,7 +216,9 @@ def plan_product(pair: Pair) -> Plan:
             bound = 0.0
         else:
             bound = certificate.bound if certificate else _error_of_width(pair)
-    return Plan.of(scaled.scheme, pair.a.matrix.dtype.name, request, bound, errors)
+        if request.certified and not pair.a.on_gpu:
+            pair = pair._replace(bits=bits_of_level_factors(pair))
+        return Plan.of(scaled.scheme, pair, bound, errors)
 
 
 def _error_of_width(pair: Pair) -> float:

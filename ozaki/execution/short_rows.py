@@ -24,6 +24,7 @@ from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined
 from ozaki.execution.in_floats import (
     as_doubles,
     bits_in_floats,
+    declines_floats,
     no_floats,
     scaled_columns,
     takes_bits,
@@ -60,6 +61,9 @@ class ShortRows(Executor):
         m, k, n = self.signature.shape
         many = max(m, n) >= FEWEST_ROWS and max(m, n) * k >= LEAST_ROW_BY_ROW
         return 0.0 if many and k * min(m, n) <= LARGEST_BY_SHORT_ROWS else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        return declines_floats(pair)
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
         a, b, form = pair.a, pair.b, compiled(FORM)
