@@ -13,17 +13,15 @@ from multiword.runtime.arrays import (
     as_array,
     check_same_device,
     conjugated,
-    is_cupy,
     namespace,
     on_device_of_arrays,
     quietly,
 )
-from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.executors import multiply, multiply_pair
 from ozaki.nonfinite import one_nan
 from ozaki.product.cost import without_cost_warnings
-from ozaki.product.factor import Factor
+from ozaki.product.factor import Factor, by_columns
 from ozaki.product.pair import Pair
 from ozaki.product.request import TARGETS
 from ozaki.public import public
@@ -32,7 +30,6 @@ from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.sums.statistics import var
 from ozaki.sums.variance import exact_ddof
-from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
 @public("Matrix products")
@@ -77,24 +74,10 @@ def gram(
     x = as_matrix("x", x, dtype, False)
     chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     request = request_of(x, chosen, "auto", None, engine, workspace)
-    if not is_cupy(x) and COPY_SHARE * x.nbytes <= request.workspace:
-        x = _by_columns(x)
+    x = by_columns(x, request.workspace)
     transpose = conjugated(x).T if dtype.kind == "c" else x.T
     pair = Pair(Factor(transpose, 0), Factor(x, 1), request, symmetric=True)
     return multiply_pair(pair, 1.0, None, None, None)
-
-
-def _by_columns(x: np.ndarray) -> np.ndarray:
-    """Return a matrix with contiguous columns, along which the statistics and both splits read it."""
-    if x.flags.f_contiguous:
-        return x
-    columns = scratch(x.shape[::-1], x.dtype)
-
-    def work(block: slice) -> None:
-        contiguous_rows(x.T, block, columns[block])
-
-    over_rows(work, columns.shape[0], columns.shape[1], COPIED_NUMBERS)
-    return columns.T
 
 
 @public("Covariances and distances")

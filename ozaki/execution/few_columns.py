@@ -26,7 +26,7 @@ from ozaki.execution.in_floats import (
     written_to,
 )
 from ozaki.product import steps
-from ozaki.product.factor import Factor
+from ozaki.product.factor import Factor, by_columns
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import counted_bits
 from ozaki.scaling.statistics import ZERO
@@ -58,7 +58,8 @@ class FewColumns(Executor):
         return declines_floats(pair)
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
-        a, b, form = pair.a, pair.b, compiled(FORM)
+        pair, form = _with_contiguous_rows(pair), compiled(FORM)
+        a, b = pair.a, pair.b
         if not (_is_moderate(a) and _is_moderate(b)):
             return Declined(pair, EXTREME)
         bits = bits_in_floats(pair, lambda: counted_bits(pair))
@@ -87,6 +88,19 @@ class FewColumns(Executor):
         elements = a.k * (1 + len(columns))
         over_rows(work, len(long), elements, compiled_block(len(long) * elements), ALONE_ELEMENTS)
         return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
+
+
+def _with_contiguous_rows(pair: Pair) -> Pair:
+    """Return the pair with a copy of the matrix of the long rows where these lie across memory.
+
+    Otherwise its statistics, its scales and the products would fetch each row from memory anew.
+    """
+    if pair.a.rows < pair.b.rows:
+        copied = by_columns(pair.b.matrix, pair.request.workspace)
+        return pair if copied is pair.b.matrix else pair._replace(b=Factor(copied, 1))
+    turned = pair.a.matrix.T
+    copied = by_columns(turned, pair.request.workspace)
+    return pair if copied is turned else pair._replace(a=Factor(copied.T, 0))
 
 
 def _is_moderate(x: Factor) -> bool:

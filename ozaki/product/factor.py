@@ -10,6 +10,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.cached import cached_property
 from multiword.runtime.memory import padded
+from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from ozaki.definition.scales import NormLimit
 from ozaki.product.by_norms import SplitFactor
 from ozaki.product.order import StreamOrder
@@ -18,6 +19,7 @@ from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_scales, statistics_and_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
+from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
 class Factor:
@@ -204,3 +206,19 @@ class Factor:
         """Bytes of the split."""
         split = self._split
         return 0 if split is None else int(split[2].nbytes)
+
+
+def by_columns(x: Array, workspace: int) -> Array:
+    """Return a matrix with contiguous columns, along which statistics and a split read it.
+
+    On a GPU, or where a copy would take too much of the workspace, the matrix as it is.
+    """
+    if is_cupy(x) or x.flags.f_contiguous or COPY_SHARE * x.nbytes > workspace:
+        return x
+    columns = scratch(x.shape[::-1], x.dtype)
+
+    def work(block: slice) -> None:
+        contiguous_rows(x.T, block, columns[block])
+
+    over_rows(work, columns.shape[0], columns.shape[1], COPIED_NUMBERS)
+    return columns.T
