@@ -24,6 +24,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.graphs import Recorder, side_by_side
 from multiword.runtime.memory import default_workspace
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.request import Request
 from ozaki.product.steps import norm_scaled, split_once
 from ozaki.scaling.scales import norm_limit
@@ -38,8 +39,8 @@ def steps(a, b):
     engine = get_engine("cublas")
     m, k, n = *a.shape, b.shape[1]
     request = Request("fp64", "auto", None, engine, default_workspace(a))
-    factors = Factor(a, 0), Factor(b, 1)
-    scaled = norm_scaled(*factors, request)
+    pair = Pair(Factor(a, 0), Factor(b, 1), request)
+    scaled, factors = norm_scaled(pair), (pair.a, pair.b)
     scheme, scales = scaled.scheme, scaled.scales
     words = [scheme.split(x.parts, scales[x.side], x.side, engine.padding) for x in factors]
     products = scheme.multiply(*words, engine, None)
@@ -49,7 +50,7 @@ def steps(a, b):
         ("measure", lambda: _measure(Factor(a, 0), Factor(b, 1)), read, 0),
         (
             "split",
-            lambda: split_once(scaled, Factor(a, 0), Factor(b, 1), request),
+            lambda: split_once(Pair(Factor(a, 0), Factor(b, 1), request), scaled),
             read + sum(w.nbytes for w in words),
             0,
         ),

@@ -33,7 +33,7 @@ import ozaki.torch
 from benchmarks.timing import compact
 from multiword.runtime.graphs import Graph
 from multiword.runtime.tensors import array_of
-from ozaki.execution import captured
+from ozaki.execution import step_by_step
 from ozaki.torch import products, reductions
 
 SIZES = {"cpu": (16, 64), "cuda": (64, 256, 1024)}
@@ -47,15 +47,15 @@ STEPS = (
     "_addable",
     "stream_of",
     "array_of",
-    "gemm",
-    "stack_product",
+    "multiply",
+    "multiply_stacks",
     "combine",
     "tensor_of",
     "delivered",
 )
 """Those of a call in the mode, one after another."""
 
-WITHIN = ((captured, "empty_result"), (Graph, "replay"))
+WITHIN = ((step_by_step, "empty_result"), (Graph, "replay"))
 """Those of a product on a GPU that move with its memory."""
 
 Work = Callable[[], Any]

@@ -54,6 +54,7 @@ from ozaki.elementary import (
     tan,
     tanh,
 )
+from ozaki.execution.executors import executor
 from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.linalg.residual import residual, two_word_product

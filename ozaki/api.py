@@ -21,13 +21,14 @@ from ozaki.arguments import (
     stacks_of,
 )
 from ozaki.execution.callers_graph import capturable
-from ozaki.execution.gemm import gemm
+from ozaki.execution.executors import multiply
 from ozaki.execution.plan import Plan, plan_product
-from ozaki.execution.stacks import stack_product
+from ozaki.execution.stacks import multiply_stacks
 from ozaki.integers import integer_matmul, modular_matmul
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand
 from ozaki.product.order import exclusive_use
+from ozaki.product.pair import Pair
 from ozaki.product.request import TARGETS
 from ozaki.public import public
 
@@ -117,7 +118,7 @@ def accurate_dgemm(
     """
     left, right = factors_of(a, b, np.float64, trans_a, trans_b)
     request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, request, out)
+    return multiply(left, right, alpha, beta, c, request, out)
 
 
 @public("Matrix products", torch="matmul", jax="matmul")
@@ -150,7 +151,7 @@ def accurate_sgemm(
     """
     left, right = factors_of(a, b, np.float32, trans_a, trans_b)
     request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, request, out)
+    return multiply(left, right, alpha, beta, c, request, out)
 
 
 @public("Matrix products", torch="matmul", jax="matmul")
@@ -188,7 +189,7 @@ def accurate_zgemm(
     """
     left, right = factors_of(a, b, np.complex128, trans_a, trans_b)
     request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, request, out)
+    return multiply(left, right, alpha, beta, c, request, out)
 
 
 @public("Matrix products", torch="matmul", jax="matmul")
@@ -220,7 +221,7 @@ def accurate_cgemm(
     """
     left, right = factors_of(a, b, np.complex64, trans_a, trans_b)
     request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, request, out)
+    return multiply(left, right, alpha, beta, c, request, out)
 
 
 @public("Matrix products", dask=True, torch="matmul", jax="matmul")
@@ -289,12 +290,12 @@ def matmul(
     chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     request = request_of(x, chosen, scheme, None, engine, workspace)
     if x.ndim == y.ndim == 2:
-        return gemm(*factors_of(a, b, dtype), 1.0, None, None, request, out)
+        return multiply(*factors_of(a, b, dtype), 1.0, None, None, request, out)
     check_same_device(a=x, b=y)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
     check_matmul_out(out, x, y, dtype)
-    return in_numpy_shape(stack_product(*stacks_of(*both_exactly(x, y, dtype)), request), x, y, out)
+    return in_numpy_shape(multiply_stacks(*stacks_of(*both_exactly(x, y, dtype)), request), x, y, out)
 
 
 @public("Plans and prepared operands")
@@ -391,4 +392,5 @@ def plan(
         raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
     chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     with device_of(left.matrix), exclusive_use(left.order, right.order):
-        return plan_product(left, right, request_of(left.matrix, chosen, scheme, word, engine, workspace))
+        request = request_of(left.matrix, chosen, scheme, word, engine, workspace)
+        return plan_product(Pair.of(left, right, request))

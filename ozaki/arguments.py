@@ -22,8 +22,9 @@ from multiword.runtime.memory import default_workspace
 from multiword.runtime.options import exactly, transposition, workspace_bytes
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand, matrix_of
+from ozaki.product.pair import is_own_transpose
 from ozaki.product.panels import room_for_words
-from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
+from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request, forced
 from ozaki.sums.arguments import deliver
 
 WIDEST = 2200
@@ -95,21 +96,6 @@ def both_exactly(a: Array, b: Array, dtype: Any) -> tuple[Array, Array]:
     if left is not a and is_own_transpose(a, b):
         return left, left.swapaxes(-1, -2)
     return left, exactly("b", b, dtype)
-
-
-def is_own_transpose(x: Array, y: Array) -> bool:
-    """Return whether y is x with its last two axes swapped, in the same memory.
-
-    >>> x = np.ones((2, 3))
-    >>> is_own_transpose(x, x.T), is_own_transpose(x, x.T.copy())
-    (True, False)
-    """
-    if x.ndim < 2 or x.ndim != y.ndim or x.dtype != y.dtype:
-        return False
-    turned = x.swapaxes(-1, -2)
-    if turned.shape != y.shape or turned.strides != y.strides:
-        return False
-    return bool(x.data.ptr == y.data.ptr if is_cupy(x) else x.ctypes.data == y.ctypes.data)
 
 
 def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
@@ -192,4 +178,4 @@ def request_of(
     limit = default_workspace(like) if workspace is None else workspace_bytes(workspace)
     if workspace is not None and not is_cupy(like):
         limit = room_for_words(limit)
-    return Request(accuracy, scheme, word, get_engine(engine, like), limit)
+    return Request(accuracy, scheme, word, get_engine(engine, like), limit, forced.value)

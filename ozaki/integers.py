@@ -31,8 +31,9 @@ from multiword.runtime.arrays import (
 from multiword.runtime.options import integer
 from ozaki.arguments import check_matmul_out, in_numpy_shape, matrices_of, request_of, stacks_of
 from ozaki.execution.cache import captured_integers
-from ozaki.execution.stacks import stack_product
+from ozaki.execution.stacks import multiply_stacks
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
 from ozaki.residues.integers import (
@@ -150,8 +151,8 @@ def _by_residues(x: Array, y: Array, target: Target, request: Request, checked: 
     left, right = xp.broadcast_to(x, (*batch, m, k)), xp.broadcast_to(y, (*batch, k, n))
     replayed = None
     if math.prod(batch) == 1:
-        factors = Factor(left.reshape(m, k), 0), Factor(right.reshape(k, n), 1)
-        replayed = captured_integers(*factors, request, target)
+        pair = Pair(Factor(left.reshape(m, k), 0), Factor(right.reshape(k, n), 1), request)
+        replayed = captured_integers(pair, target)
     if replayed is None:
         replayed = _launched(x, y, left, right, target, request)
     out, first = replayed
@@ -180,8 +181,8 @@ def _launched(
             place = Place(before + rows.start * n + columns.start, n)
             scheme.integers(products, target, whole[rows, columns], place, misfit)
 
-        a, b = Factor(left[index], 0), Factor(right[index], 1)
-        in_panels(scheme, a, b, (unscaled[:m], unscaled[:n]), request.engine, request.workspace, reconstruct)
+        pair = Pair(Factor(left[index], 0), Factor(right[index], 1), request)
+        in_panels(scheme, pair, (unscaled[:m], unscaled[:n]), reconstruct)
     return out, NO_MISFIT - int(misfit[0])
 
 
@@ -320,7 +321,7 @@ def _multiply(x: Array, y: Array, request: Request) -> Array:
     """Return the exact products of integers in float64, no partial sum of which exceeds 2**53, as int64."""
     if not is_cupy(x):
         return np.matmul(x, y).astype(np.int64)
-    return stack_product(*stacks_of(x, y), request).astype(np.int64)
+    return multiply_stacks(*stacks_of(x, y), request).astype(np.int64)
 
 
 def _wrapped(terms: list[tuple[int, Array]]) -> Array:

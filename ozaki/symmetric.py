@@ -13,17 +13,16 @@ from multiword.runtime.arrays import (
     as_array,
     check_same_device,
     conjugated,
-    is_cupy,
     namespace,
     on_device_of_arrays,
     quietly,
 )
-from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from ozaki.arguments import as_matrix, request_of, result_dtype
-from ozaki.execution.gemm import gemm
+from ozaki.execution.executors import multiply, multiply_pair
 from ozaki.nonfinite import one_nan
 from ozaki.product.cost import without_cost_warnings
-from ozaki.product.factor import Factor
+from ozaki.product.factor import Factor, by_columns
+from ozaki.product.pair import Pair
 from ozaki.product.request import TARGETS
 from ozaki.public import public
 from ozaki.sums.api import mean
@@ -31,7 +30,6 @@ from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.sums.statistics import var
 from ozaki.sums.variance import exact_ddof
-from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
 @public("Matrix products")
@@ -76,24 +74,10 @@ def gram(
     x = as_matrix("x", x, dtype, False)
     chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     request = request_of(x, chosen, "auto", None, engine, workspace)
-    request = request._replace(symmetric=True)
-    if not is_cupy(x) and COPY_SHARE * x.nbytes <= request.workspace:
-        x = _by_columns(x)
+    x = by_columns(x, request.workspace)
     transpose = conjugated(x).T if dtype.kind == "c" else x.T
-    return gemm(Factor(transpose, 0), Factor(x, 1), 1.0, None, None, request, None)
-
-
-def _by_columns(x: np.ndarray) -> np.ndarray:
-    """Return a matrix with contiguous columns, along which the statistics and both splits read it."""
-    if x.flags.f_contiguous:
-        return x
-    columns = scratch(x.shape[::-1], x.dtype)
-
-    def work(block: slice) -> None:
-        contiguous_rows(x.T, block, columns[block])
-
-    over_rows(work, columns.shape[0], columns.shape[1], COPIED_NUMBERS)
-    return columns.T
+    pair = Pair(Factor(transpose, 0), Factor(x, 1), request, symmetric=True)
+    return multiply_pair(pair, 1.0, None, None, None)
 
 
 @public("Covariances and distances")
@@ -264,7 +248,7 @@ def cdist_squared(x: Any, y: Any, *, workspace: int | None = None) -> Array:
         left, right = xp.hstack([x, of_x, ones_x]), xp.hstack([-2 * y, ones_y, of_y]).T
     request = request_of(x, "exact", "auto", None, "auto", workspace)
     with without_cost_warnings():  # nothing less exact could be chosen
-        result = gemm(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
+        result = multiply(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
     return xp.where(result <= 0, 0.0, result)  # rounded squares are of either side
 
 

@@ -12,7 +12,8 @@ from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
 from ozaki.arguments import request_of
-from ozaki.execution import eager
+from ozaki.product.pair import Pair
+from ozaki.product.scale import scale
 from tests.matrices import matrices
 from tests.oracle import componentwise_error, real_products, rounded_product, same
 from tests.test_dgemm import VARIANTS
@@ -162,7 +163,7 @@ def test_prepared_operands_are_split_once(kind, accuracy):
     request, seen = request_of(a, accuracy, "auto", None, "auto", None), []
     for right in (q, b, q):
         assert same(accurate_dgemm(p, right, accuracy=accuracy), expected)
-        _, scaled, _ = eager.scale(p.factor, q.factor, request)
+        _, scaled, _ = scale(Pair(p.factor, q.factor, request))
         seen.append(
             [x.factor.cached_words(scaled.scheme, s) for x, s in zip((p, q), scaled.scales, strict=True)]
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -39,6 +40,11 @@ def compiled(module: str) -> Any:
     return _modules[module]
 
 
+def compiling() -> bool:
+    """Return whether `compiled` returns modules."""
+    return _enabled and _compiles()
+
+
 @contextmanager
 def numpy_forms() -> Iterator[None]:
     """Within the context no thread uses compiled forms. The bits are the same: for tests and benchmarks."""
@@ -54,6 +60,12 @@ def _load(module: str) -> None:
     with loading:  # a fork would leave the child with a lock of the import or the compiler
         if module not in _modules:
             _modules[module] = import_module(module) if compiles() else None
+
+
+@cache
+def _compiles() -> bool:
+    with loading:
+        return compiles()
 
 
 def compiles() -> bool:

@@ -11,6 +11,7 @@ from numba import float64, int32, int64, void
 
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
+from ozaki.certificate.counted import ANYTHING
 from ozaki.definition.decision import OCTAVES
 from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
 from ozaki.scaling.statistics import NONFINITE_ROW, ZERO
@@ -107,9 +108,12 @@ def certified_scales(exponent, total, square, counts, length, columns, limits, s
             upper += 0.5 * largest
             empty |= largest == 0
         lower = weighted_overlap(reached, length) * math.ldexp(tolerance, 2 * (top - 1))
-        bits[s] = (
-            (0 if empty else missing_bits(upper, lower, int(limits[3]), int(limits[4]))) if finite else -1
-        )
+        if not finite:
+            bits[s] = -1
+        elif empty or tolerance == ANYTHING:  # no error, or none that is to be certified
+            bits[s] = 0
+        else:
+            bits[s] = missing_bits(upper, lower, int(limits[3]), int(limits[4]))
         if bits[s] > 0:
             for h in range(rows + columns):
                 i = s * rows + h if h < rows else stack * rows + s * columns + h - rows

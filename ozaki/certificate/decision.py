@@ -130,14 +130,18 @@ def decide(target: Format) -> Decision:
     return counted
 
 
-def answered(decision: Decision, answer: Callable[[Ask], Any]) -> Certificate:
-    """Return the certificate of a decision, whose questions answer(question) answers at once."""
+def answered(decision: Decision, answer: Callable[[Ask], Any]) -> Certificate | None:
+    """Return the certificate of a decision, whose questions answer(question) answers at once.
+
+    None as soon as an answer is None: the decision is left to others.
+    """
     try:
         question = next(decision)
-        while True:
-            question = decision.send(answer(question))
+        while (reply := answer(question)) is not None:
+            question = decision.send(reply)
     except StopIteration as end:
         return cast(Certificate, end.value)
+    return None
 
 
 def replayed(target: Format, answers: Sequence[Any]) -> Ask | Certificate:

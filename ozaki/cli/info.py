@@ -19,6 +19,7 @@ from multiword.engines.tensorcore import TensorCore
 from multiword.runtime import install
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiles
+from ozaki.execution.executors import EXECUTORS
 
 EXTRAS = {"dask": "dask", "examples": "matplotlib"}
 """The module that tells whether an extra is installed, apart from those for a GPU."""
@@ -86,8 +87,10 @@ def missing() -> list[str]:
 
 
 def info(console: Console) -> None:
-    """Print libraries, devices, engines and what is missing."""
+    """Print libraries, devices, engines, what is missing, and the executors of products."""
     table = table_of(libraries(), devices(), engines(), missing())
+    for executor in EXECUTORS:
+        table.add_row(f"executor {executor.name}", executor.about)
     console.print(table, highlight=False, markup=False)
 
 

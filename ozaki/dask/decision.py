@@ -29,10 +29,11 @@ from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.dask.arguments import SplitEvery
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import flat, merge_tree, merged, objects, task
-from ozaki.execution.eager import Data
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
+from ozaki.product.scale import Data
 from ozaki.product.steps import both_norm_scales, bounds, magnitudes
 from ozaki.scaling.equilibration import column_exponents, column_shifts, is_graded, largest_sums
 from ozaki.scaling.scales import norm_limit, norm_scales
@@ -115,7 +116,7 @@ def _count(of_a: list[FactorStatistics], of_b: list[FactorStatistics], *, reques
     rows, columns = FactorStatistics.concatenate(of_a), FactorStatistics.concatenate(of_b)
     like = rows.exact_scales
     with quietly(like):
-        return (Data(rows.factor(0), columns.factor(1), request(like)).answer(Ask.COUNTS),)
+        return (Data(Pair(rows.factor(0), columns.factor(1), request(like))).answer(Ask.COUNTS),)
 
 
 # equilibrate ------------------------------------------------------------------------------------------
@@ -248,20 +249,20 @@ def _magnitudes(
     if replayed(target, answers) is not Ask.PAIRS:
         return _NO_MAGNITUDES
     with quietly(x):
-        left, right, given = of_a.factor(0), of_b.factor(1), request(x)
-        scales = both_norm_scales(left, right, given)
-        of_rows = bounds(left, right, given, scales).rows
-        a, b = factors(x, y, of_a, of_b, answers, shifts, sides=sides)
-        scheme = magnitudes(a, b, given)
+        given = request(x)
+        whole = Pair(of_a.factor(0), of_b.factor(1), given)
+        of_rows = bounds(whole, both_norm_scales(whole)).rows
+        pair = Pair(*factors(x, y, of_a, of_b, answers, shifts, sides=sides), given)
+        scheme = magnitudes(pair)
         truncation = of_rows[0].truncation_scale, of_rows[1].truncation_scale
-        out = namespace(x).zeros((scheme.parts, 1, a.rows, b.rows))
+        out = namespace(x).zeros((scheme.parts, 1, *pair.result_shape))
 
         def write(products: Array, rows: slice, columns: slice) -> None:
             part = out[:, :, rows, columns]
             part[...] = products[:, :, : part.shape[2], : part.shape[3]]
 
-        in_panels(scheme, a, b, truncation, given.engine, given.workspace, write)
-        return PartialMagnitudes(out, of_rows, left.length)
+        in_panels(scheme, pair, truncation, write)
+        return PartialMagnitudes(out, of_rows, whole.length)
 
 
 def _bound(parts: Any, **_: Any) -> PairwiseBound:

@@ -33,10 +33,11 @@ from ozaki.dask.arguments import (
 from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
-from ozaki.execution.eager import scale
 from ozaki.nonfinite import one_nan, overwrite_nonfinite
+from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
 from ozaki.product.request import TARGETS, Request
+from ozaki.product.scale import scale
 from ozaki.product.steps import ScaledProduct, execute, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
 from ozaki.residues.scheme import Residues
@@ -198,12 +199,13 @@ def _multiply(
         scaled = _scaled(given, *certified)
         scaled = replace(scaled, scheme=cast(Residues, scaled.scheme).with_system(system))
         a, b = factors(x, y, *certified, sides=sides)
+        pair = Pair(a, b, given)
         residues = no_residues(system, (system.images, len(system.moduli), a.rows, b.rows), x)
 
         def write(products: Array, rows: slice, columns: slice) -> None:
             put_residues(products, system, residues[:, :, rows, columns])
 
-        in_panels(scaled.scheme, a, b, scaled.scales, given.engine, given.workspace, write)
+        in_panels(scaled.scheme, pair, scaled.scales, write)
         nonfinite = None
         if scaled.nonfinite:
             nonfinite = namespace(x).zeros((a.rows, b.rows), sides[0].dtype)
@@ -225,7 +227,7 @@ def _multiply_unsplit(
         scaled = _scaled(given, *of_both, *decided)
         a, b = factors(x, y, *of_both, *decided, sides=sides)
         out = namespace(x).empty((a.rows, b.rows), sides[0].dtype)
-        execute(scaled, a, b, given, out)
+        execute(Pair(a, b, given), scaled, out)
         if scaled.nonfinite:
             overwrite_nonfinite(a.parts, b.parts, scaled.scales, out)
         return out
@@ -239,11 +241,11 @@ def _scaled(
     _: np.ndarray | None = None,
 ) -> ScaledProduct:
     """The integers of rows and columns; a device is waited for."""
-    left, right = of_a.factor(0), of_b.factor(1)
+    pair = Pair(of_a.factor(0), of_b.factor(1), request)
     if answers is None:
-        scaled = scale(left, right, request)[1]
+        scaled = scale(pair)[1]
     else:
-        scaled = widened_product(left, right, request, certificate(answers, request.limits).bits)
+        scaled = widened_product(pair, certificate(answers, request.limits).bits)
     return replace(scaled, nonfinite=any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales))
 
 

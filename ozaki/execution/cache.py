@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from multiword.engines import reduces_residues
-from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, overlap
 from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import Recorder, capturing
@@ -18,6 +16,7 @@ from ozaki.execution.captured import CapturedProduct
 from ozaki.execution.captured_integers import CapturedIntegers
 from ozaki.execution.variants import UNFIT, Captured, Room, disturbances
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.request import NORMWISE, Request
 from ozaki.residues.integers import Target
 from ozaki.tuning import KINDS_CACHED, SHARE, SHARE_OF_ONE
@@ -49,7 +48,7 @@ class Question(NamedTuple):
     Attributes
     ----------
     key : by which it is cached.
-    request, stack : those of the factors.
+    request, stack : those of the pair, which is not symmetric.
     places : where their matrices lie.
     """
 
@@ -60,60 +59,53 @@ class Question(NamedTuple):
 
     def is_about(self, a: Array, b: Array) -> bool:
         """Return whether the factors were these arrays as they are."""
-        return (_place(a), _place(b)) == self.places
+        return tuple((x.data.ptr, x.shape, x.strides) for x in (a, b)) == self.places
 
 
-def _place(x: Array) -> tuple[Any, ...]:
-    return x.data.ptr, x.shape, x.strides
+def _place(x: Factor) -> tuple[Any, ...]:
+    return x.matrix.data.ptr, x.matrix.shape, x.matrix.strides
 
 
-def captured_product(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
-    """Return what is captured of such products, or stacks, now if need be; None if nothing is to be."""
-    question = _question(a, b, request)
-    return None if question is None else _captured(question, a, b)
+def captured_product(pair: Pair, at_once: bool = False) -> CapturedProduct | None:
+    """Return what is captured of such products, or stacks, and capture it now where the kind of call has been
+    seen before, or `at_once`; None where it has no graph."""
+    if pair.request.accuracy == NORMWISE and capturing():
+        return None  # the launches are to go into the caller's graph
+    question = Question(_key(pair, pair.request), pair.request, pair.stack, (_place(pair.a), _place(pair.b)))
+    if questions.value is not None and not pair.symmetric:
+        questions.value.append(question)
+    return _captured(question.key, pair, at_once)
 
 
-def captured_before(question: Question, a: Factor, b: Factor) -> CapturedProduct | None:
+def may_have_graph(pair: Pair) -> bool:
+    """Return whether the next product of this kind is replayed, as far as is known."""
+    return _cached.get(_key(pair, pair.request), NEVER) != NEVER
+
+
+def captured_before(question: Question, pair: Pair) -> CapturedProduct | None:
     """As `captured_product`, where the question is known; None, too, if it is yet to be captured."""
-    return _captured(question, a, b) if isinstance(_cached.get(question.key), CapturedProduct) else None
+    known = isinstance(_cached.get(question.key), CapturedProduct)
+    return _captured(question.key, pair, False) if known else None
 
 
-def captured_integers(a: Factor, b: Factor, request: Request, target: Target) -> tuple[Array, int] | None:
+def captured_integers(pair: Pair, target: Target) -> tuple[Array, int] | None:
     """Return a product of integers in 64 bits, replayed, and the place of the first that does not fit.
 
     None if there is no graph.
     """
 
     def capture(room: Room) -> CapturedIntegers:
-        return CapturedIntegers(room, a, b, request, target)
+        return CapturedIntegers(room, pair, target)
 
-    captured = _entry(_key(a, b, (request, target)), (), capture, a.matrix.data.device_id)
-    return captured.product(a, b) if isinstance(captured, CapturedIntegers) else None
-
-
-def _question(a: Factor, b: Factor, request: Request) -> Question | None:
-    """Return what the cache is to be asked for; None if the launches of such a product depend on the data.
-
-    None, too, while the caller captures a graph: the launches are to go into that one.
-    """
-    if not a.on_gpu or not request.of_norms or not isinstance(request.engine, Cublas):
-        return None
-    if request.accuracy == NORMWISE and capturing():
-        return None
-    if request.symmetric and not reduces_residues(request.engine, "int8", (a.rows, a.k, b.rows)):
-        request = request._replace(symmetric=False)  # half of its panels would be launched one by one
-    places = _place(a.matrix), _place(b.matrix)
-    question = Question(_key(a, b, request), request, a.stack, places)
-    if questions.value is not None:
-        questions.value.append(question)
-    return question
+    entry = _entry(_key(pair, (pair.request, target)), (), capture, pair.a.matrix.data.device_id)
+    return entry.product(pair) if isinstance(entry, CapturedIntegers) else None
 
 
-def _captured(question: Question, a: Factor, b: Factor) -> CapturedProduct | None:
+def _captured(key: tuple[Any, ...], pair: Pair, at_once: bool) -> CapturedProduct | None:
     def capture(room: Room) -> CapturedProduct:
-        return CapturedProduct(room, a, b, question.request)
+        return CapturedProduct(room, pair)
 
-    entry = _entry(question.key, (a, b), capture, a.matrix.data.device_id)
+    entry = _entry(key, (pair.a, pair.b), capture, pair.a.matrix.data.device_id, at_once)
     return entry if isinstance(entry, CapturedProduct) else None
 
 
@@ -122,6 +114,7 @@ def _entry(
     factors: tuple[Factor, ...],
     capture: Capture,
     device: int,
+    at_once: bool = False,
 ) -> Entry | None:
     """Return what is cached of a kind of call, captured at the second; the key ends with prepared factors."""
     with _lock:
@@ -129,7 +122,7 @@ def _entry(
         if entry is None:
             _watch(*factors)
         _cached[key] = entry or WARM  # the first time compiles the kernels and copies their tables
-    if entry == WARM:
+    if entry == WARM or (entry is None and at_once):
         entry = _capture(capture, device)
         with _lock:
             _cached[key] = entry
@@ -144,15 +137,17 @@ def forget() -> None:
     _drop(list(_cached))
 
 
-def _key(a: Factor, b: Factor, wanted: Any) -> tuple[Any, ...]:
+def _key(pair: Pair, wanted: Any) -> tuple[Any, ...]:
+    a, b = pair.a, pair.b
     x, y = a.matrix, b.matrix
     x_at, y_at = x.data.ptr, y.data.ptr
     of_x, of_y = (x.shape, x.strides, x_at % 16), (y.shape, y.strides, y_at % 16)
     # Memory that the operands share decides which addresses move together.
     shared = x_at - y_at if overlap(x, y) else None
     prepared = tuple(id(z) for z in (a, b) if z.prepared) if a.prepared or b.prepared else ()
-    of_a = (a.stack, a.equilibrated)  # equilibrated factors look like those that they come from
-    return (threading.get_ident(), x.data.device_id, x.dtype, of_x, of_y, of_a, shared, wanted, prepared)
+    # Equilibrated factors look like those that they come from.
+    facts = pair.stack, pair.symmetric, pair.equilibrated
+    return (threading.get_ident(), x.data.device_id, x.dtype, of_x, of_y, facts, shared, wanted, prepared)
 
 
 def _watch(*factors: Factor) -> None:
@@ -224,5 +219,7 @@ def _capture(capture: Capture, device: int) -> Entry:
         return WARM
     finally:
         memory.busy = False
+    if captured.empty:
+        return NEVER
     _memories[where] = memory
     return captured

@@ -14,8 +14,8 @@ from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import Readback
-from ozaki.execution.variants import Captured, NoGraph, Room, Unfit
-from ozaki.product.factor import Factor
+from ozaki.execution.variants import Captured, Room
+from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
 from ozaki.residues.integers import (
@@ -37,44 +37,45 @@ SPARE_BITS = 16
 class CapturedIntegers(Captured[ProductSpecification, Readback]):
     """One kind of product of integers."""
 
-    def __init__(self, room: Room, a: Factor, b: Factor, request: Request, target: Target) -> None:
+    def __init__(self, room: Room, pair: Pair, target: Target) -> None:
         self._target = target
-        largest = magnitudes_on_device((a.matrix, b.matrix))
-        first = self._roomy(integer_specification(_shape(a, b), largest), request)
-        super().__init__(room, a, b, request, first)
+        largest = magnitudes_on_device((pair.a.matrix, pair.b.matrix))
+        first = self._roomy(integer_specification(pair.shape, largest), pair.request)
+        super().__init__(room, pair, first)
 
-    def product(self, a: Factor, b: Factor) -> tuple[Array, int] | None:
+    def product(self, pair: Pair) -> tuple[Array, int] | None:
         """Return the product, and the index of the first element that does not fit; None without a graph."""
         if self.memory.busy:  # this call interrupts another, whose graphs' memory it must not touch
             return None
-        out, self.memory.busy = self._result(a, b), True
+        out, self.memory.busy = self._result(pair), True
         try:
             for _ in range(2):
-                call = self._replay(self._expected, a, b, out)
+                call = self._replay(self._expected, pair, out)
+                if call is None:
+                    return None
                 *largest, misfit = call.answers.wait().tolist()
-                needed, has = integer_specification(_shape(a, b), largest), call.variant
+                needed, has = integer_specification(pair.shape, largest), call.variant
                 fits = needed.bits <= has.bits and max(map(sub, needed.widths, has.widths)) <= 0
                 if not fits or needed.bits < has.bits - SPARE_BITS:
                     self._expected = self._roomy(needed, self._request)
                 if fits:
                     return out, NO_MISFIT - misfit
-        except NoGraph:
-            return None
         finally:
             self.memory.busy = False
         return None  # another thread changes the operands
 
-    def _result(self, a: Factor, b: Factor) -> Array:
-        return empty_result(a.matrix, (a.rows, b.rows), np.int64)
+    def _result(self, pair: Pair) -> Array:
+        return empty_result(pair.a.matrix, (pair.a.rows, pair.b.rows), np.int64)
 
     def _roomy(self, specification: ProductSpecification, request: Request) -> ProductSpecification:
         return IntegerResidues(specification, "int8", request.engine).roomy_specification
 
-    def _launch(self, variant: ProductSpecification, a: Factor, b: Factor, out: Array) -> Readback:
-        xp, request = namespace(out), self._request
-        scheme = IntegerResidues(variant, "int8", request.engine)
-        if self._too_large(scheme, 1):
-            raise Unfit
+    def _fits(self, variant: ProductSpecification, pair: Pair) -> bool:
+        return not self._too_large(IntegerResidues(variant, "int8", pair.request.engine), 1)
+
+    def _launch(self, variant: ProductSpecification, pair: Pair, out: Array) -> Readback:
+        xp, a, b = namespace(out), pair.a, pair.b
+        scheme = IntegerResidues(variant, "int8", pair.request.engine)
         noted, unscaled = xp.zeros(3, np.uint64), xp.zeros(max(out.shape), np.int32)
 
         def reconstruct(products: Array, rows: slice, columns: slice) -> None:
@@ -82,7 +83,7 @@ class CapturedIntegers(Captured[ProductSpecification, Readback]):
 
         def multiply() -> None:
             scales = unscaled[: a.rows], unscaled[: b.rows]
-            in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct)
+            in_panels(scheme, pair, scales, reconstruct)
 
         def note() -> None:
             note_magnitude(a.matrix, noted[:1])
@@ -90,7 +91,3 @@ class CapturedIntegers(Captured[ProductSpecification, Readback]):
 
         side_by_side(multiply, note)
         return read_back(noted)
-
-
-def _shape(a: Factor, b: Factor) -> tuple[int, int, int]:
-    return a.rows, a.k, b.rows

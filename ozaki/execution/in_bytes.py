@@ -1,4 +1,4 @@
-"""Products of small and middle-sized matrices on int8 words of a CPU, all steps in one compiled call.
+"""Executor "bytes": small and middle-sized products on int8 words of a CPU, all steps in one compiled call.
 
 They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, graded
 ones, and those of stacks that the counting bound leaves undecided, are left to the steps of all others.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -20,11 +19,23 @@ from multiword.runtime.parallel import in_threads, over_rows, thread_count
 from multiword.tuning import INT8_CPU_AT_ONCE_ALONE, MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.pairwise import proves_nothing
-from ozaki.definition.decision import OCTAVES
+from ozaki.definition.decision import OCTAVES, WIDENED_IN_ALL
 from ozaki.definition.statistics import LEVELS
-from ozaki.execution.eager import bits_of_level_factors
-from ozaki.product.factor import Factor
-from ozaki.product.request import TARGETS, Request
+from ozaki.execution.contract import (
+    DONE,
+    NO_ROOM,
+    UNCOUNTED,
+    UNLEVEL,
+    Declined,
+    Executor,
+    Outcome,
+    beyond,
+    goes_together,
+    no_compiled_code,
+)
+from ozaki.product.pair import Pair, Signature
+from ozaki.product.request import TARGETS
+from ozaki.product.scale import bits_of_level_factors
 from ozaki.product.steps import norm_widths
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.scales import norm_limit
@@ -42,28 +53,112 @@ UNUSED = 16
 """Scales behind the last one that vectors read, and do not use."""
 
 
-class Kind:
-    """What products have in common, and the engine's steps for them.
+class Bytes(Executor):
+    """Products of one signature, and the engine's steps for them.
 
     Attributes
     ----------
-    request : theirs, without a workspace.
     shape : (m, k, n). dtype : of the factors and the product.
     parts : 1 for real, 2 for complex numbers. length : real numbers of a row.
     limits : of the counting bound. seconds : about how long one thread takes.
     """
 
-    def __init__(self, request: Request, shape: tuple[int, int, int], dtype: np.dtype) -> None:
-        self.request, self.shape, self.dtype = request, shape, dtype
-        self.parts = 2 if dtype.kind == "c" else 1
-        self.length = self.parts * shape[1]
-        self._target = TARGETS[dtype]
+    name = "bytes"
+    about = "residues in bytes, all steps in one compiled call (CPU)"
+
+    @staticmethod
+    def refuses(signature: Signature) -> str | None:
+        if (why := no_compiled_code(signature)) is not None:
+            return why
+        engine = signature.request.engine
+        if signature.prepared:
+            return "the words of prepared operands are used again"
+        if not signature.request.of_norms:
+            return "the bits of integers are given"
+        if signature.shape[1] > declared(engine, "longest_at_once"):
+            return "the inner dimension is too long for one call"
+        if not reduces_residues(engine, "int8", signature.shape):
+            return "the processor has no byte products"
+        return None if compiled(FORM) is not None else "numba does not compile"
+
+    def __init__(self, signature: Signature) -> None:
+        super().__init__(signature)
+        self.shape, self.dtype, self.parts = signature.shape, signature.dtype, signature.parts
+        self.length = self.parts * self.shape[1]
+        self._target, request = TARGETS[self.dtype], signature.request
         norm_format = request.norm_format(self._target)
         self._limit = norm_limit(norm_format, self.length)
         self.limits = counting_limits(norm_format.name, self.length, request.certified)
         engine: Any = request.engine
-        self.seconds = engine.seconds_at_once(shape, self.parts, self._target.precision == 24)
+        self.seconds: float = engine.seconds_at_once(self.shape, self.parts, self._target.precision == 24)
         self._steps: dict[tuple[int, int], Any] = {}
+
+    @property
+    def cost(self) -> float:
+        m, k, n = self.shape
+        at_once = max(m * k, k * n, m * n) <= LARGEST_IN_ONE_CALL and goes_together(self.signature)
+        return self.seconds if at_once else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        if (first := self.steps(0, thread_count())) is None or first.bytes > pair.request.workspace:
+            return NO_ROOM
+        wider = self.steps(pair.bits, 1) if pair.bits and 0 < pair.bits <= WIDENED_IN_ALL else first
+        return UNLEVEL if wider is None else beyond(pair, WIDENED_IN_ALL)
+
+    def run(self, pair: Pair, out: np.ndarray) -> Outcome:
+        return self._run_one(pair, out) if pair.stack == 1 else self._run_stack(pair, out)
+
+    def _run_one(self, pair: Pair, out: np.ndarray) -> Outcome:
+        if pair.bits == -1:
+            return Declined(pair, UNLEVEL)
+        a, b, certified = pair.a, pair.b, pair.request.certified
+        threads = 1 if self.seconds < INT8_CPU_AT_ONCE_ALONE else thread_count()
+        first = self.steps(0, threads)
+        if first is None or first.bytes > pair.request.workspace:
+            return Declined(pair, NO_ROOM)
+        stack = _Stack(self, a.stacked, b.stacked, out[None] if out.ndim == 2 else out, threads)
+        numbers = _Numbers(self)
+        stack.multiply(_ONE, 0, numbers)
+        bits = int(stack.bits[0])
+        if bits == 0:
+            return DONE
+        if bits < 0 and certified:
+            if math.prod(self.shape) <= LARGEST_IN_DIGITS and proves_nothing(a.matrix, b.matrix.T):
+                return Declined(pair, "no bound proves anything: nothing may be lost")
+            m, _, n = self.shape
+            a.statistics, b.statistics = numbers.statistics(slice(0, m)), numbers.statistics(slice(m, m + n))
+            bits = bits_of_level_factors(pair)
+            pair = pair._replace(bits=bits)
+        if not 0 <= bits <= WIDENED_IN_ALL or self.steps(bits, threads) is None:
+            return Declined(pair, UNLEVEL)
+        if stack.bits[0] < 0:
+            stack.bits[0] = bits
+            numbers.scale[:] += bits
+        stack.multiply(_ONE, bits, numbers, scaled=True)
+        return DONE
+
+    def _run_stack(self, pair: Pair, out: np.ndarray) -> Outcome:
+        first = self.steps(0, 1)
+        if first is None or thread_count() * first.bytes > pair.request.workspace:
+            return Declined(pair, NO_ROOM)
+        (m, k, n), stack = self.shape, _Stack(self, pair.a.stacked, pair.b.stacked, out, 1)
+        elements = self.parts**2 * max(m * n, m * k, k * n) + OVERHEAD_ELEMENTS
+
+        def multiply(which: np.ndarray, expected: int) -> None:
+            def work(block: slice) -> None:
+                stack.multiply(which[block], expected, _Numbers(self))
+
+            over_rows(work, len(which), elements, MOST_COMPILED_ELEMENTS)
+
+        multiply(np.arange(pair.stack), 0)
+        undecided = stack.bits < 0
+        for bits in np.unique(stack.bits[stack.bits > 0]).tolist():
+            which = np.flatnonzero(stack.bits == bits)
+            if self.steps(bits, 1) is None:
+                undecided[which] = True
+            else:
+                multiply(which, bits)
+        return Declined(pair, UNCOUNTED, np.flatnonzero(undecided)) if undecided.any() else DONE
 
     def steps(self, bits: int, threads: int) -> Any:
         """Return the engine's `CompiledSteps` for norm scales widened by some bits, or None."""
@@ -75,99 +170,23 @@ class Kind:
     def _compiled_steps(self, bits: int, threads: int) -> Any:
         width, log2_c = norm_widths(self._limit, self.length, bits)
         specification = ProductSpecification(self.shape, 1, self.parts, (width, width), log2_c, self._target)
-        engine: Any = self.request.engine
+        engine: Any = self.signature.request.engine
         scheme = Residues(specification, get_word("int8", engine.words), engine)
-        if not scheme.reduced:
+        if not scheme.reduced or scheme.word.name != "int8":
             return None
         sizes = self.shape, self.parts, self._target.precision == 24, width
-        symmetric = self.request.symmetric
+        symmetric = self.signature.symmetric and self.parts == 1
         return engine.compiled_steps(scheme.system, *sizes, self._target, threads, symmetric)
-
-
-@lru_cache(512)
-def _kind(request: Request, sizes: tuple[int, int, int, int], dtype: np.dtype) -> Kind | None:
-    engine, (s, m, k, n) = request.engine, sizes
-    if not request.of_norms or k > declared(engine, "longest_at_once"):
-        return None
-    if not reduces_residues(engine, "int8", (m, k, n)):
-        return None
-    if max(m * k, k * n, m * n) > LARGEST_IN_ONE_CALL:
-        return None
-    symmetric = request.symmetric and s == 1 and dtype.kind != "c"
-    return Kind(request._replace(symmetric=symmetric), (m, k, n), dtype)
-
-
-def kind_in_bytes(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> Kind | None:
-    """Return the kind of a stack of products, (s, m, k, n), if the engine has one call for them, or None."""
-    if compiled(FORM) is None:  # first: what the engine can without compiled forms is not to be remembered
-        return None
-    return _kind(request._replace(workspace=0), sizes, dtype)
-
-
-def product_in_bytes(a: Factor, b: Factor, kind: Kind, request: Request) -> np.ndarray | None:
-    """Return the product of two factors; None if it is left to the steps of all others."""
-    m, _, n = kind.shape
-    threads = 1 if kind.seconds < INT8_CPU_AT_ONCE_ALONE else thread_count()
-    steps = kind.steps(0, threads)
-    if steps is None or steps.bytes > request.workspace:
-        return None
-    out = np.empty((m, n), kind.dtype)
-    stack, numbers = _Stack(kind, a.matrix[None], b.matrix[None], out[None], threads), _Numbers(kind)
-    stack.multiply(_ONE, 0, numbers)
-    bits = int(stack.bits[0])
-    if bits == 0:
-        return out
-    if bits < 0 and kind.request.certified:
-        if math.prod(kind.shape) <= LARGEST_IN_DIGITS and proves_nothing(a.matrix, b.matrix.T):
-            return None  # bytes are too short, and nothing need be asked
-        a.statistics, b.statistics = numbers.statistics(slice(0, m)), numbers.statistics(slice(m, m + n))
-        stack.bits[0] = bits = bits_of_level_factors(a, b, request)
-        numbers.scale[:] += max(bits, 0)
-    if bits < 0 or kind.steps(bits, threads) is None:
-        return None
-    stack.multiply(_ONE, bits, numbers, scaled=True)
-    return out
 
 
 _ONE = np.zeros(1, np.int64)
 """The index of a single product."""
 
 
-def products_in_bytes(
-    a: np.ndarray, b: np.ndarray, kind: Kind, request: Request
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the (s, m, n) products of (s, m, k) and (s, k, n) matrices, and which are undecided.
-
-    None if they are left to the steps of all others.
-    """
-    m, k, n = kind.shape
-    steps = kind.steps(0, 1)
-    if steps is None or thread_count() * steps.bytes > request.workspace:
-        return None
-    out = np.empty((len(a), m, n), kind.dtype)
-    stack, elements = _Stack(kind, a, b, out, 1), kind.parts**2 * max(m * n, m * k, k * n) + OVERHEAD_ELEMENTS
-
-    def multiply(which: np.ndarray, expected: int) -> None:
-        def work(block: slice) -> None:
-            stack.multiply(which[block], expected, _Numbers(kind))
-
-        over_rows(work, len(which), elements, MOST_COMPILED_ELEMENTS)
-
-    multiply(np.arange(len(a)), 0)
-    undecided = stack.bits < 0
-    for bits in np.unique(stack.bits[stack.bits > 0]).tolist():
-        which = np.flatnonzero(stack.bits == bits)
-        if kind.steps(bits, 1) is None:
-            undecided[which] = True
-        else:
-            multiply(which, bits)
-    return out, undecided
-
-
 class _Numbers:
     """The statistics of a product's rows and columns, and their scales, in memory that compiled code cuts."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Bytes) -> None:
         self.kind, self.rows = kind, kind.shape[0] + kind.shape[2]
         self.wide = np.empty(2 * self.rows, np.int64)
         self.narrow = np.empty((3 + len(LEVELS)) * self.rows + UNUSED, np.int32)
@@ -193,7 +212,7 @@ class _Stack:
     bits : by how many bits the integers of each product grow, once they are counted; -1 is undecided.
     """
 
-    def __init__(self, kind: Kind, a: np.ndarray, b: np.ndarray, out: np.ndarray, threads: int) -> None:
+    def __init__(self, kind: Bytes, a: np.ndarray, b: np.ndarray, out: np.ndarray, threads: int) -> None:
         self._kind, self._alive, self._threads = kind, (a, b, out), threads
         self.bits = np.zeros(len(out), np.int64)
         imaginary = a.itemsize // 2 if kind.parts == 2 else 0

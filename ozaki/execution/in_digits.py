@@ -1,4 +1,4 @@
-"""Products of small matrices on a CPU, compiled: integers in digits whose products float64 adds up exactly.
+"""Executor "digits": small products on a CPU, of integers in digits whose products float64 adds up exactly.
 
 They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, graded
 ones, and those of stacks that the counting bound leaves undecided, are left to the steps of all others; but
@@ -12,15 +12,31 @@ import math
 import numpy as np
 
 from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import over_rows
+from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counted_scales
 from ozaki.certificate.pairwise import proves_nothing
-from ozaki.execution.eager import bits_of_level_factors
-from ozaki.product.factor import Factor
+from ozaki.definition.decision import WIDENED_IN_ALL
+from ozaki.execution.contract import (
+    DONE,
+    NO_ROOM,
+    UNCOUNTED,
+    UNLEVEL,
+    UNROUNDED,
+    Declined,
+    Executor,
+    Outcome,
+    beyond,
+    goes_together,
+    no_compiled_code,
+)
+from ozaki.product.pair import Pair, Signature
 from ozaki.product.request import TARGETS, Request
+from ozaki.product.scale import bits_of_level_factors
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import width_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, RowStatistics, statistics_of_rows
-from ozaki.tuning import DIGITS, LARGEST_IN_DIGITS
+from ozaki.tuning import DIGITS, LARGEST_IN_DIGITS, OVERHEAD_ELEMENTS
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""
@@ -28,22 +44,64 @@ LONGEST = 128
 FORM = "ozaki.execution.in_digits_numba"
 
 
-def seconds_in_digits(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> float:
-    """Return about how long each of a stack of products, (s, m, k, n), takes; Inf if they do not go so."""
-    parts, (_, m, k, n) = 1 + (dtype.kind == "c"), sizes
-    k, n = parts * k, parts * n
-    room = 8 * (k + 8) * (6 * n + 32) <= request.workspace
-    if m * k * n > LARGEST_IN_DIGITS or k > LONGEST or not room or compiled(FORM) is None:
-        return math.inf
-    return DIGITS[0] + DIGITS[1] * m * k * n + DIGITS[2] * m * n
+class Digits(Executor):
+    """Products of one signature in digits."""
+
+    name = "digits"
+    about = "integers in digits of 23 bits, whose products float64 adds up exactly (CPU)"
+
+    @staticmethod
+    def refuses(signature: Signature) -> str | None:
+        if (why := no_compiled_code(signature)) is not None:
+            return why
+        (_, k, n), parts = signature.shape, signature.parts
+        if parts * k > LONGEST:
+            return "the inner dimension is too long"
+        room = 8 * (parts * k + 8) * (6 * parts * n + 32)
+        return NO_ROOM if room > signature.request.workspace else None
+
+    @property
+    def cost(self) -> float:
+        (m, k, n), parts = self.signature.shape, self.signature.parts
+        k, n = parts * k, parts * n
+        small = m * k * n <= LARGEST_IN_DIGITS and goes_together(self.signature)
+        return DIGITS[0] + DIGITS[1] * m * k * n + DIGITS[2] * m * n if small else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        why = beyond(pair, WIDENED_IN_ALL)
+        if why is not None and pair.request.certified and proves_nothing(pair.a.matrix, pair.b.matrix.T):
+            return None
+        return why
+
+    def run(self, pair: Pair, out: np.ndarray) -> Outcome:
+        rows, columns, request = pair.a.stacked, pair.b.stacked.swapaxes(1, 2), pair.request
+        if pair.stack == 1:
+            digits = _Digits(rows, columns, request)
+            if digits.undecided[0] and request.certified:
+                pair = pair._replace(bits=digits.widen(pair))
+            if digits.undecided[0]:
+                return Declined(pair, UNLEVEL)
+            digits.multiply(out)
+            return Declined(pair, UNROUNDED) if digits.undecided[0] else DONE
+        undecided = np.empty(pair.stack, np.bool_)
+
+        def work(block: slice) -> None:
+            digits = _Digits(rows[block], columns[block], request)
+            digits.multiply(out[block])
+            undecided[block] = digits.undecided
+
+        (m, k, n), parts = self.signature.shape, self.signature.parts
+        elements = parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS
+        over_rows(work, pair.stack, elements, COMPILED_ELEMENTS)
+        return Declined(pair, UNCOUNTED, np.flatnonzero(undecided)) if undecided.any() else DONE
 
 
-class Digits:
+class _Digits:
     """Products of (s, m, k) rows and (s, n, k) columns in digits.
 
     Attributes
     ----------
-    undecided : which products are left to others: `products` adds those that it cannot round for certain.
+    undecided : which products are left to others: `multiply` adds those that it cannot round for certain.
     """
 
     def __init__(self, rows: np.ndarray, columns: np.ndarray, request: Request) -> None:
@@ -61,27 +119,29 @@ class Digits:
         else:
             self._given_scales()
 
-    def widen(self, a: Factor, b: Factor) -> None:
-        """Decide a single product of these factors that counting has left undecided."""
+    def widen(self, pair: Pair) -> int:
+        """Return the bits that a decision asks for where counting has left a single product undecided."""
+        a, b = pair.a, pair.b
         statistics = RowStatistics(*self._sums, self._x.shape[1])
         of_b = np.arange(self._m, self._m + self._n, self._n // b.rows)  # real columns come in pairs
         a.statistics, b.statistics = statistics[: self._m], statistics[of_b]
-        bits = bits_of_level_factors(a, b, self._request)
-        self._scale += bits
-        self._width += bits
-        self.undecided[0] = bits < 0
+        bits = bits_of_level_factors(pair)
+        if 0 <= bits <= WIDENED_IN_ALL:
+            self._scale += bits
+            self._width += bits
+            self.undecided[0] = False
+        return bits
 
-    def products(self) -> np.ndarray:
-        """Return the (s, m, n) products."""
-        form, k, out = compiled(FORM), self._x.shape[1], np.empty((self._stack * self._m, self._n))
+    def multiply(self, out: np.ndarray) -> None:
+        """Write the products to contiguous memory of (s, m, n) numbers."""
+        form, k, parts = compiled(FORM), self._x.shape[1], 1 + (self._dtype.kind == "c")
+        flat = out.reshape(self._stack * self._m, self._n // parts)
+        target = flat.view(np.float64) if out.itemsize == 8 * parts else np.empty((len(flat), self._n))
         given = self._x, self._scale, self._width, self.undecided, self._target.precision == 24
-        form.products(*given, out, *form.work_arrays(k, self._n))
-        if self._dtype.kind == "c":
-            out = out.view(np.complex128)
-        if out.dtype != self._dtype:
+        form.products(*given, target, *form.work_arrays(k, self._n))
+        if out.itemsize < 8 * parts:
             with np.errstate(over="ignore"):  # in a thread that has not the caller's
-                out = out.astype(self._dtype)
-        return out.reshape(self._stack, self._m, -1)
+                flat[...] = target.view(np.complex128) if parts == 2 else target
 
     def _given_scales(self) -> None:
         """Take the scales of a requested width, or the smallest that lose nothing."""

@@ -1,4 +1,4 @@
-"""Which numbers products row by row in two floats are of: what products of others are left to other steps."""
+"""What products in two floats have in common: which numbers they take, and which integers stand for these."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from multiword.runtime.parallel import scratch
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
-from ozaki.execution.eager import LevelData, bits_of_level_factors
-from ozaki.product.factor import Factor
-from ozaki.product.request import Request
+from ozaki.execution.contract import EXTREME, beyond, no_compiled_code
+from ozaki.product.pair import Pair, Signature
+from ozaki.product.scale import LevelData, bits_of_level_factors
+from ozaki.scaling.statistics import ZERO
 
 FURTHEST = 400
 """Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
@@ -22,27 +23,47 @@ LEAST, LEAST_SINGLE = 2.0**-1000, 2.0**-126
 """Results are at least these: no subnormal numbers of float64 or float32, which would be rounded twice."""
 
 
-def bits_in_floats(
-    a: Factor,
-    b: Factor,
-    request: Request,
-    count: Callable[[], int],
-    data: LevelData | None = None,
-) -> tuple[int, bool] | None:
-    """Return the bits by which norm scales grow, and whether scaled numbers are rounded to integers.
+def no_floats(signature: Signature) -> str | None:
+    """Return why products in two floats are not taken, or None."""
+    if (why := no_compiled_code(signature)) is not None:
+        return why
+    if signature.stack > 1:
+        return "it takes no stacks"
+    if signature.prepared:
+        return "the words of prepared operands are used again"
+    if signature.parts == 2:
+        return "it takes real numbers"
+    if not (signature.request.of_norms or signature.request.accuracy == "exact"):
+        return "the bits of integers are given"
+    return None
 
-    Those that lose nothing are not rounded, and their scales do not grow. `count` asks the counting bound,
-    which fails with -1; `data` as in `bits_of_level_factors`. None if the product is left to others.
+
+def bits_in_floats(pair: Pair, count: Callable[[], int], data: LevelData | None = None) -> int:
+    """Return the bits by which norm scales grow; `EVERYTHING` where numbers are not rounded to integers.
+
+    `count` asks the counting bound, which fails with -1; `data` as in `bits_of_level_factors`. -1 if there is
+    an Inf or NaN, or the inner dimension may be graded.
     """
-    if request.accuracy == "exact":
-        return 0, False
-    if not request.certified:
-        return 0, True
-    if (bits := count()) < 0:
-        bits = bits_of_level_factors(a, b, request, EVERYTHING, data)
-    if bits == EVERYTHING:
-        return 0, False
-    return (bits, True) if 0 <= bits <= WIDENED_IN_ALL else None
+    if pair.request.accuracy == "exact":
+        return EVERYTHING
+    if not pair.request.certified:
+        return 0
+    bits = count()
+    return bits if bits >= 0 else bits_of_level_factors(pair, data)
+
+
+def declines_floats(pair: Pair) -> str | None:
+    """Return why products in two floats decline, or None."""
+    exponents = np.concatenate([x.statistics.exponent for x in (pair.a, pair.b)])
+    if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any():
+        return EXTREME
+    lossless = pair.bits == EVERYTHING or not pair.request.certified
+    return None if lossless else beyond(pair, WIDENED_IN_ALL)
+
+
+def takes_bits(bits: int) -> bool:
+    """Return whether integers that are wider by so many bits, or numbers that are not rounded, are taken."""
+    return 0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING
 
 
 def as_doubles(x: np.ndarray) -> np.ndarray:

@@ -14,10 +14,11 @@ from multiword.runtime.arrays import as_array, on_device_of_arrays, on_host
 from multiword.runtime.options import exactly
 from ozaki.certificate.decision import counting_error
 from ozaki.certificate.error_times import ErrorBound, RowErrors
-from ozaki.execution.eager import scale
+from ozaki.execution.executors import foreseen
 from ozaki.product import steps
-from ozaki.product.factor import Factor
-from ozaki.product.request import NORMWISE, TARGETS, Request
+from ozaki.product.pair import Pair
+from ozaki.product.request import NORMWISE, TARGETS
+from ozaki.product.scale import bits_of_level_factors, scale
 from ozaki.public import public
 from ozaki.scaling.scales import normwise_error
 from ozaki.schemes import Scheme
@@ -42,6 +43,9 @@ class Plan:
     width : bits of the widest integer of A' and of B'.
     scheme, word, engine : how the integers are multiplied: in "residues" or "slices"; on a GPU, where factors
         are small or have few rows or columns, in "limbs" of 32 bits or of a byte.
+    executor : what runs the product, by the names of `ozaki.executor`; where a sum is too near the middle of
+        two numbers to be rounded so, the next one does. The scheme is that of "steps", with the same bits.
+    others : why each of the others does not, by name.
     pieces : moduli, slices of A, or limbs.
     products : low-precision products in all, but for the one that the certificate itself takes on data with
         many zeros or of wide spread.
@@ -54,6 +58,8 @@ class Plan:
     >>> p = ozaki.plan(np.eye(100), np.eye(100))
     >>> p.scheme, p.engine, p.bound
     ('residues', 'host', 0.0)
+    >>> ozaki.plan(np.ones((4096, 3)), np.eye(3)).others["graph"]
+    'it computes on a GPU'
     """
 
     shape: tuple[int, int, int]
@@ -68,17 +74,22 @@ class Plan:
     panels: int
     workspace: int
     bound: float
+    executor: str
+    others: dict[str, str] = field(repr=False, compare=False)
     operand_bytes: int = field(repr=False, compare=False)
     product_bytes: int = field(repr=False, compare=False)
     _errors: ErrorBound = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float, errors: ErrorBound) -> Plan:
+    def of(cls, scheme: Scheme, pair: Pair, bound: float, errors: ErrorBound) -> Plan:
         """Return the plan of a product by a scheme, with this certified error."""
-        specification = scheme.specification
+        specification, request = scheme.specification, pair.request
+        executor, others = foreseen(pair)
         common: dict[str, Any] = {
             "shape": specification.shape,
-            "dtype": dtype,
+            "dtype": pair.a.matrix.dtype.name,
+            "executor": executor,
+            "others": others,
             "accuracy": request.accuracy,
             "width": specification.widths,
             "engine": request.engine.name,
@@ -190,29 +201,33 @@ class Plan:
         return overhead + products + (operands + results) / (share * copied)
 
 
-def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
+def plan_product(pair: Pair) -> Plan:
     """Return the plan for a product of factors, neither of them empty, with its certified error."""
     with np.errstate(all="ignore"):  # quotients of empty sums
-        factors, scaled, certificate = scale(a, b, request)
+        multiplied, scaled, certificate = scale(pair)
+        request, factors = pair.request, (multiplied.a, multiplied.b)
         rows, columns = (
             RowErrors.of(x.statistics, s, x.exact_scales) for s, x in zip(scaled.scales, factors, strict=True)
         )
-        errors = ErrorBound(rows, columns, len(a.parts), TARGETS[a.matrix.dtype])
+        errors = ErrorBound(rows, columns, len(pair.a.parts), TARGETS[pair.a.matrix.dtype])
         if request.accuracy == NORMWISE:
-            bound = normwise_error(steps.row_limit(a, request), a.length)
+            bound = normwise_error(steps.row_limit(pair), pair.length)
         elif not (rows.error.any() or columns.error.any()):
             bound = 0.0
         else:
-            bound = certificate.bound if certificate else _error_of_width(a, b, request)
-    return Plan.of(scaled.scheme, a.matrix.dtype.name, request, bound, errors)
+            bound = certificate.bound if certificate else _error_of_width(pair)
+        if request.certified and not pair.a.on_gpu:
+            pair = pair._replace(bits=bits_of_level_factors(pair))
+        return Plan.of(scaled.scheme, pair, bound, errors)
 
 
-def _error_of_width(a: Factor, b: Factor, request: Request) -> float:
+def _error_of_width(pair: Pair) -> float:
     """Return the certified error of rows of a requested number of bits."""
-    counted = min(int(request.accuracy), LONGEST_COUNTED)  # each bit beyond halves the error
-    pending = steps.bounds(a, b, request, (a.width_scales(counted), b.width_scales(counted)))
+    width = int(pair.request.accuracy)
+    counted = min(width, LONGEST_COUNTED)  # each bit beyond halves the error
+    pending = steps.bounds(pair, (pair.a.width_scales(counted), pair.b.width_scales(counted)))
     error = counting_error(pending.wait(), FORMATS["fp64"])
     if error == math.inf:
-        error, _ = steps.pairwise(a, b, request, pending)()
+        error, _ = steps.pairwise(pair, pending)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
-    return error and max(math.ldexp(error, counted - int(request.accuracy)), smallest)
+    return error and max(math.ldexp(error, counted - width), smallest)

@@ -14,11 +14,15 @@ from typing import Any
 from multiword.runtime.arrays import Array, import_cupy, overlap
 from multiword.runtime.memory import delivered, result_in
 from ozaki.execution import cache
-from ozaki.execution.gemm import launched
-from ozaki.execution.stacks import completed
+from ozaki.execution.contract import Done
+from ozaki.execution.executors import finished
+from ozaki.execution.graph import Graph
+from ozaki.execution.step_by_step import new_result
 from ozaki.product.factor import Factor
 from ozaki.product.operand import Operand, matrix_of
 from ozaki.product.order import exclusive_use
+from ozaki.product.pair import Pair
+from ozaki.product.request import forced
 from ozaki.tuning import LAYOUTS_KNOWN
 
 _known: dict[tuple[Any, ...], cache.Question] = {}
@@ -51,6 +55,8 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
     cupy = import_cupy()
     if not type(a) is type(b) is cupy.ndarray or not (a.size and b.size) or overlap(a, b):
         return None
+    if forced.value is not None:
+        return None
     if options and not (
         options.keys() <= {"accuracy", "out"} and isinstance(options.get("accuracy", ""), str)
     ):
@@ -65,22 +71,20 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
 def _answered(question: cache.Question, a: Any, b: Any, out: Array | None) -> Array | None:
     """Return the replayed product, in `out` if it is given; None if it has no graph, or is not all that the
     data take, or if `out` does not fit."""
-    stack, request = question.stack, question.request
-    left = a.factor if isinstance(a, Operand) else Factor(a, 0, stack=stack)
-    right = b.factor if isinstance(b, Operand) else Factor(b, 1, stack=stack)
-    a, b = left.matrix, right.matrix
-    captured = cache.captured_before(question, left, right)
+    left = a.factor if isinstance(a, Operand) else Factor(a, 0, stack=question.stack)
+    right = b.factor if isinstance(b, Operand) else Factor(b, 1, stack=question.stack)
+    pair = Pair(left, right, question.request)
+    captured = cache.captured_before(question, pair)
     if captured is None or not (out is None or _fits(out, left, right)):
         return None
     try:
-        if a.ndim == 2:
-            with exclusive_use(left.order, right.order), result_in(out, a, b):
-                result = captured.product(left, right, lambda x, y: launched(x, y, request))
-            return None if result is None else delivered(result, out)
-        products = captured.products(left, right)
+        with exclusive_use(left.order, right.order), result_in(out, left.matrix, right.matrix):
+            result = new_result(pair)
+            outcome = captured.run(pair, result.reshape(-1, result.shape[-1]))
+            done = isinstance(outcome, Done) or finished(outcome, pair, result, (Graph,))
     except MemoryError:  # the usual way gives memory back
         return None
-    return None if products is None else completed(*products, a, b.swapaxes(1, 2), request)
+    return delivered(result, out) if done else None
 
 
 def _fits(out: Any, a: Factor, b: Factor) -> bool:

@@ -1,4 +1,4 @@
-"""Products of many short rows on a CPU, or of few with many columns: all steps by compiled code, row by row.
+"""Executor "short_rows": products of many short rows on a CPU, or of few with many columns, row by row.
 
 They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, with
 numbers of extreme size, or that are not decided in two floats, are left to the steps of all others.
@@ -19,54 +19,78 @@ from ozaki.certificate.counting import Bounds, compute_bounds, octave_sums
 from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import tolerance
-from ozaki.definition.decision import OCTAVES
-from ozaki.execution.eager import LevelData
-from ozaki.execution.in_floats import as_doubles, bits_in_floats, scaled_columns, written_to
+from ozaki.definition.decision import EVERYTHING, OCTAVES
+from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined, Executor, Outcome
+from ozaki.execution.in_floats import (
+    as_doubles,
+    bits_in_floats,
+    declines_floats,
+    no_floats,
+    scaled_columns,
+    takes_bits,
+    written_to,
+)
 from ozaki.product import steps
-from ozaki.product.factor import Factor
-from ozaki.product.request import TARGETS, Request
-from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS
+from ozaki.product.pair import Pair, Signature
+from ozaki.product.request import TARGETS
+from ozaki.product.scale import LevelData
+from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS, LEAST_ROW_BY_ROW, LONGEST_SHORT_ROW
 
 FORM = "ozaki.execution.short_rows_numba"
 
 
-def product_of_short_rows(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
-    """Return the product of two factors, k up to `LONGEST_SHORT_ROW`; None if it is left to others."""
-    form: Any = compiled(FORM) if _suits(a, b, request) else None
-    if form is None:
-        return None
-    dtype, turned = a.matrix.dtype, a.rows < b.rows
-    rows, columns = (b.matrix.T, a.matrix) if turned else (a.matrix, b.matrix.T)
-    limits = counting_limits(request.norm_format(TARGETS[dtype]).name, a.k, request.certified)
-    sides = _Side(form, rows, limits), _Side(form, columns, limits)
-    if not (sides[0].measured and sides[1].measured):
-        return None
-    data = _Data(form, a, b, request, sides, limits)
-    asked = bits_in_floats(a, b, request, data.counted_bits, data)
-    if asked is None:
-        return None
-    bits, whole = asked
-    scale, column_scale = (side.scale + np.int32(bits) for side in sides)
-    scaled = scaled_columns(columns, column_scale, whole, a.k)
-    if scaled is None:
-        return None
-    out, undecided = np.empty((a.rows, b.rows), dtype), list[int]()
-    target = out.T if turned else out
+class ShortRows(Executor):
+    """Rows side by side in vectors, added up in two floats."""
 
-    def work(block: slice) -> None:
-        given = as_doubles(rows[block]), scale[block], whole, scaled, column_scale, dtype == np.float32
-        lines = _lines(form, a.k)
-        undecided.append(written_to(target[block], lambda y: form.multiply(*given, y, lines)))
+    name = "short_rows"
+    about = "many rows of up to 16 numbers, side by side in two floats (CPU)"
 
-    elements = a.k * (1 + len(columns))
-    over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
-    return None if any(undecided) else out
+    @staticmethod
+    def refuses(signature: Signature) -> str | None:
+        if (why := no_floats(signature)) is not None:
+            return why
+        return None if signature.shape[1] <= LONGEST_SHORT_ROW else "rows are too long"
 
+    def __init__(self, signature: Signature) -> None:
+        super().__init__(signature)
+        request, (_, k, _), target = signature.request, signature.shape, TARGETS[signature.dtype]
+        self.limits = counting_limits(request.norm_format(target).name, k, request.certified)
 
-def _suits(a: Factor, b: Factor, request: Request) -> bool:
-    if max(a.rows, b.rows) < FEWEST_ROWS or a.k * min(a.rows, b.rows) > LARGEST_BY_SHORT_ROWS:
-        return False
-    return a.matrix.dtype.kind == "f" and (request.of_norms or request.accuracy == "exact")
+    @property
+    def cost(self) -> float:
+        m, k, n = self.signature.shape
+        many = max(m, n) >= FEWEST_ROWS and max(m, n) * k >= LEAST_ROW_BY_ROW
+        return 0.0 if many and k * min(m, n) <= LARGEST_BY_SHORT_ROWS else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        return declines_floats(pair)
+
+    def run(self, pair: Pair, out: np.ndarray) -> Outcome:
+        a, b, form = pair.a, pair.b, compiled(FORM)
+        dtype, turned = a.matrix.dtype, a.rows < b.rows
+        rows, columns = (b.matrix.T, a.matrix) if turned else (a.matrix, b.matrix.T)
+        sides = _Side(form, rows, self.limits), _Side(form, columns, self.limits)
+        if not (sides[0].measured and sides[1].measured):
+            return Declined(pair, EXTREME)
+        data = _Data(form, pair, sides, self.limits)
+        bits = bits_in_floats(pair, data.counted_bits, data)
+        if not takes_bits(bits):
+            return Declined(pair._replace(bits=bits), UNLEVEL)
+        whole = bits != EVERYTHING
+        scale, column_scale = (side.scale + np.int32(bits if whole else 0) for side in sides)
+        scaled = scaled_columns(columns, column_scale, whole, a.k)
+        if scaled is None:
+            return Declined(pair, EXTREME)
+        target, undecided = out.T if turned else out, list[int]()
+
+        def work(block: slice) -> None:
+            given = as_doubles(rows[block]), scale[block], whole, scaled, column_scale, dtype == np.float32
+            lines = _lines(form, a.k)
+            undecided.append(written_to(target[block], lambda y: form.multiply(*given, y, lines)))
+
+        elements = a.k * (1 + len(columns))
+        over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
+        return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
 
 
 class _Side:
@@ -97,17 +121,10 @@ class _Side:
 class _Data(LevelData):
     """Rows side by side, and few columns, as they were measured."""
 
-    def __init__(
-        self,
-        form: Any,
-        a: Factor,
-        b: Factor,
-        request: Request,
-        sides: tuple[_Side, _Side],
-        limits: np.ndarray,
-    ) -> None:
-        super().__init__(a, b, request)
+    def __init__(self, form: Any, pair: Pair, sides: tuple[_Side, _Side], limits: np.ndarray) -> None:
+        super().__init__(pair)
         self._form, self._sides, self._limits = form, sides, limits
+        a, b = pair.a, pair.b
         self._many, self._few = (b, a) if a.rows < b.rows else (a, b)
         self._reached = np.empty((2, OCTAVES))
 
@@ -129,7 +146,7 @@ class _Data(LevelData):
         if question is Ask.PAIRS:
             error = self._largest_error()
             return error, error / tolerance(np.float64(self._few.k))
-        limit = steps.row_limit(self._few, self._request)
+        limit = steps.row_limit(self.pair)
         for x, side in ((self._many, rows), (self._few, columns)):
             x.cached_norm_scales(limit, 0, side.scale)
         return super().answer(question)
@@ -137,7 +154,7 @@ class _Data(LevelData):
     def _largest_error(self) -> float:
         """Return the largest T / |A||B| of all pairs."""
         form, few, scale, (numbers,) = self._form, self._few, self._sides[1].scale, self._many.parts
-        bounds, _ = compute_bounds((few.statistics,) * 2, (scale, scale), self._request.limits).rows
+        bounds, _ = compute_bounds((few.statistics,) * 2, (scale, scale), self.pair.request.limits).rows
         magnitudes = Magnitudes(1, "fp64").split(few.parts, bounds.truncation_scale, 0, 1)[0, 0]
         of_columns = magnitudes, bounds.total, bounds.scale_offset, math.isqrt(few.k)
         found = list[float]()

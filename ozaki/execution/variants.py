@@ -12,19 +12,15 @@ from multiword.runtime.graphs import CaptureError, Graph, Recorder
 from multiword.runtime.libcuda import CudaError
 from multiword.runtime.memory import empty_result
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.panels import choose_panels
-from ozaki.product.request import Request
 from ozaki.schemes import Scheme
 
 V = TypeVar("V")
 A = TypeVar("A")
 
 
-class Unfit(Exception):
-    """The product takes panels, too much memory, or slices, whose kernels are CuPy's own."""
-
-
-UNFIT: tuple[type[BaseException], ...] = (Unfit, CaptureError, MemoryError)
+UNFIT: tuple[type[BaseException], ...] = (CaptureError, MemoryError)
 """The exceptions of a product that cannot be captured."""
 
 
@@ -35,10 +31,6 @@ def disturbances() -> tuple[type[BaseException], ...]:
     """
     cuda = import_cupy().cuda
     return CudaError, CublasError, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
-
-
-class NoGraph(Exception):
-    """The variant has no graph: the product is to be launched kernel by kernel."""
 
 
 @dataclass(frozen=True)
@@ -77,40 +69,51 @@ class Captured(Generic[V, A]):
 
     _last: Call[V, A]
 
-    def __init__(self, room: Room, a: Factor, b: Factor, request: Request, first: V) -> None:
+    def __init__(self, room: Room, pair: Pair, first: V) -> None:
         # Before what they read: a graph that runs is waited for.
         self._graphs: dict[V, Call[V, A] | None] = {}
-        self._room, self._request, self._expected = room, request, first
+        self._room, self._request, self._expected = room, pair.request, first
         self._prepared: list[Factor] = []  # whose memory the graphs read
-        self._graphs[first] = self._capture(first, a, b, self._result(a, b))
+        self._graphs[first] = self._capture(first, pair, self._result(pair))
 
     @property
     def memory(self) -> Recorder:
         """What its graphs work in."""
         return self._room.memory
 
-    def _launch(self, variant: V, a: Factor, b: Factor, out: Array) -> A:
+    @property
+    def empty(self) -> bool:
+        """Whether it has no graph at all."""
+        return not any(self._graphs.values())
+
+    def _launch(self, variant: V, pair: Pair, out: Array) -> A:
         """Launch what the variant computes, and return its answers."""
         raise NotImplementedError
 
-    def _result(self, a: Factor, b: Factor) -> Array:
-        return empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
+    def _fits(self, variant: V, pair: Pair) -> bool:
+        """Return whether the variant takes no panels, not too much memory, and no slices, whose kernels are
+        CuPy's own."""
+        raise NotImplementedError
 
-    def _replay(self, variant: V, a: Factor, b: Factor, out: Array) -> Call[V, A]:
-        """Launch a graph, captured at its first use."""
+    def _result(self, pair: Pair) -> Array:
+        return empty_result(pair.a.matrix, (pair.a.rows, pair.b.rows // pair.stack), pair.a.matrix.dtype)
+
+    def _replay(self, variant: V, pair: Pair, out: Array) -> Call[V, A] | None:
+        """Launch a graph, captured at its first use, and return its call; None where there is no graph."""
         if variant not in self._graphs:
             try:
-                self._graphs[variant] = self._capture(variant, a, b, out)
+                self._graphs[variant] = self._capture(variant, pair, out)
             except UNFIT:
                 self._graphs[variant] = None
             except disturbances():
-                raise NoGraph from None
+                return None
             self._room.taken()
         call = self._graphs[variant]
         if call is None:
             self._expected = self._without(variant)
-            raise NoGraph
-        call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
+            return None
+        matrices = pair.a.matrix, pair.b.matrix, out
+        call.graph.replay(matrices, import_cupy().cuda.get_current_stream())
         self._last = call
         return call
 
@@ -122,15 +125,18 @@ class Captured(Generic[V, A]):
         """Return what to expect after a variant that has no graph."""
         return variant
 
-    def _capture(self, variant: V, a: Factor, b: Factor, out: Array) -> Call[V, A]:
-        left, right, graphs = a.copy(), b.copy(), list[Graph]()
+    def _capture(self, variant: V, pair: Pair, out: Array) -> Call[V, A] | None:
+        if not self._fits(variant, pair):
+            return None
+        a, b, graphs = pair.a, pair.b, list[Graph]()
+        left, right = a.copy(), b.copy()
         with self.memory.warm():
-            self._launch(variant, left, right, out)
+            self._launch(variant, pair._replace(a=left, b=right), out)
         # Prepared factors have their statistics and words by now; the others' have to be in the graph.
         left, right = (x if x.prepared else y.copy() for x, y in ((left, a), (right, b)))
         self._prepared += [x for x in (left, right) if x.prepared]
         with self.memory.capture((a.matrix, b.matrix, out), graphs):
-            answers = self._launch(variant, left, right, out)
+            answers = self._launch(variant, pair._replace(a=left, b=right), out)
         (graph,) = graphs
         return Call(variant, graph, answers)
 

@@ -15,10 +15,11 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_pa
 from multiword.runtime.compiled import compiled
 from ozaki.api import accurate_dgemm, accurate_zgemm
 from ozaki.arguments import factors_of, request_of
-from ozaki.execution.eager import scale
 from ozaki.product.cost import without_cost_warnings
 from ozaki.product.order import exclusive_use
+from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
+from ozaki.product.scale import scale
 from ozaki.residues.scheme import Residues
 from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.tuning import LINALG_SUMMED_COLUMNS
@@ -159,15 +160,15 @@ def _rounded_words(a: Array, b: Array, words: int) -> list[Array] | None:
     x, y = factors_of(a, b, np.result_type(a, b))
     request = request_of(a, "exact", "auto", None, "auto", None)
     with quietly(a), exclusive_use(x.order, y.order):
-        (x, y), scaled, _ = scale(x, y, request)
+        pair, scaled, _ = scale(Pair(x, y, request))
         scheme, scales = cast(Residues, scaled.scheme), scaled.scales
         if scheme.specification.bits >= (WIDEST_ON_GPU if is_cupy(a) else WIDEST_ON_CPU):
             return None
-        outs = [namespace(a).empty((x.rows, y.rows), x.matrix.dtype) for _ in range(words)]
+        outs = [namespace(a).empty(pair.result_shape, x.matrix.dtype) for _ in range(words)]
 
         def reconstruct(products: Array, rows: slice, columns: slice) -> None:
             of_panel = scales[0][rows], scales[1][columns]
             scheme.round_words(products, of_panel, [out[rows, columns] for out in outs])
 
-        in_panels(scheme, x, y, scales, request.engine, request.workspace, reconstruct)
+        in_panels(scheme, pair, scales, reconstruct)
     return outs

@@ -10,6 +10,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.cached import cached_property
 from multiword.runtime.memory import padded
+from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from ozaki.definition.scales import NormLimit
 from ozaki.product.by_norms import SplitFactor
 from ozaki.product.order import StreamOrder
@@ -18,6 +19,7 @@ from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_scales, statistics_and_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
+from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
 class Factor:
@@ -28,8 +30,8 @@ class Factor:
 
     Attributes
     ----------
-    matrix : the (m, k) left or (k, n) right matrix; of a stack, all left ones one below the other, all right
-        ones side by side. On a GPU a stack may also be (s, m, k) or (s, k, n), wherever its matrices lie.
+    matrix : the (m, k) left or (k, n) right matrix; of a stack, (s, m, k) or (s, k, n), wherever its matrices
+        lie, or all left ones one below the other, all right ones side by side.
     on_gpu : whether that is a CuPy array.
     side : 0 for the left, 1 for the right.
     rows, k : rows of A, or columns of B, and the inner dimension.
@@ -66,6 +68,11 @@ class Factor:
     def parts(self) -> list[Array]:
         """Its real parts, as (r, k) views, or (s, r, k), r the rows of A or the columns of B."""
         return real_parts(self.matrix if self.side == 0 else self.matrix.swapaxes(-1, -2))
+
+    @property
+    def stacked(self) -> Array:
+        """Its matrices as an (s, m, k) or (s, k, n) array, s being 1 for a single one."""
+        return self.matrix if self.matrix.ndim == 3 else self.matrix[None]
 
     @property
     def length(self) -> int:
@@ -201,9 +208,17 @@ class Factor:
         return 0 if split is None else int(split[2].nbytes)
 
 
-def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
-    """Return both factors of the products of (s, m, k) rows and (s, n, k) columns."""
-    (s, m, k), n = rows.shape, columns.shape[1]
-    if is_cupy(rows):  # whose kernels read them where they lie
-        return Factor(rows, 0, stack=s), Factor(columns.swapaxes(-1, -2), 1, stack=s)
-    return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)
+def by_columns(x: Array, workspace: int) -> Array:
+    """Return a matrix with contiguous columns, along which statistics and a split read it.
+
+    On a GPU, or where a copy would take too much of the workspace, the matrix as it is.
+    """
+    if is_cupy(x) or x.flags.f_contiguous or COPY_SHARE * x.nbytes > workspace:
+        return x
+    columns = scratch(x.shape[::-1], x.dtype)
+
+    def work(block: slice) -> None:
+        contiguous_rows(x.T, block, columns[block])
+
+    over_rows(work, columns.shape[0], columns.shape[1], COPIED_NUMBERS)
+    return columns.T

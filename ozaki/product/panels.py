@@ -7,11 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from multiword.engines import Engine
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved, padded
-from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.schemes import ProductScheme
 from ozaki.tuning import SYMMETRIC_COLUMNS, SYMMETRIC_PANELS
 
@@ -85,11 +84,8 @@ def _bytes(scheme: ProductScheme, m: int, k: int, n: int, in_blocks: bool) -> tu
 
 def in_panels(
     scheme: ProductScheme,
-    a: Factor,
-    b: Factor,
+    pair: Pair,
     scales: tuple[Array, Array],
-    engine: Engine,
-    workspace: int,
     use: Callable[[Array, slice, slice], None],
     symmetric: bool = False,
 ) -> None:
@@ -98,6 +94,7 @@ def in_panels(
     The panels cannot show in a result: every element is the same integer, however its terms are grouped.
     Of a symmetric product no panel lies wholly above the diagonal.
     """
+    a, b, engine, workspace = pair.a, pair.b, pair.request.engine, pair.request.workspace
     m, k, n = a.rows, a.k, b.rows
     # A stack is one panel: its products are independent, and it was made to fit.
     one_panel = Panels(m, min(k, scheme.k_block), n, workspace)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 import numpy as np
 
 from multiword.engines import Engine
 from multiword.formats import FORMATS, Format
+from multiword.runtime.scoped import Scoped
 from ozaki.definition.scales import NORM_LIMITS
 
 TARGETS = {np.dtype(t): FORMATS[name] for name, types in (("fp64", "dD"), ("fp32", "fF")) for t in types}
@@ -23,8 +25,12 @@ NORMWISE = "normwise"
 """The accuracy whose integers depend on their own row alone: nothing is read back from a device."""
 
 
+forced: Scoped[str | None] = Scoped(os.environ.get("OZAKI_EXECUTOR") or None)
+"""The executor that this thread's products are to be run by."""
+
+
 class Request(NamedTuple):
-    """The request of a product, as its caller made it and the library completed it.
+    """The request of a product: what its caller asked for, and nothing about the data.
 
     Attributes
     ----------
@@ -32,7 +38,7 @@ class Request(NamedTuple):
     scheme, word : as named by the caller; "auto" and None leave the choice to the library.
     engine : where the products run.
     workspace : bytes.
-    symmetric : whether A is B's conjugate transpose: then AB is its own.
+    executor : the name of the executor that is to run the product; None for the fastest.
     """
 
     accuracy: str | int
@@ -40,7 +46,7 @@ class Request(NamedTuple):
     word: str | None
     engine: Engine
     workspace: int
-    symmetric: bool = False
+    executor: str | None = None
 
     @property
     def certified(self) -> bool:

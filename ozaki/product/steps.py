@@ -33,8 +33,8 @@ from ozaki.definition.scales import NormLimit
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.by_norms import split_by_norms
 from ozaki.product.cost import is_costly
-from ozaki.product.factor import Factor
 from ozaki.product.limbs import in_limbs
+from ozaki.product.pair import Pair
 from ozaki.product.panels import STEP_BYTES, choose_panels, fits, in_panels, one_panel_bytes
 from ozaki.product.request import TARGETS, Request
 from ozaki.residues.scheme import Residues
@@ -69,30 +69,30 @@ class ScaledProduct:
 # scale ----------------------------------------------------------------------------------------------
 
 
-def row_limit(a: Factor, request: Request) -> NormLimit:
+def row_limit(pair: Pair) -> NormLimit:
     """Return the norm limit that the rows of A and the columns of B fill."""
-    return norm_limit(request.norm_format(TARGETS[a.matrix.dtype]), a.length)
+    return norm_limit(pair.request.norm_format(TARGETS[pair.a.matrix.dtype]), pair.length)
 
 
-def both_norm_scales(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scales:
+def both_norm_scales(pair: Pair, bits: int = 0) -> Scales:
     """Return the norm scales, widened by some bits."""
-    limit = row_limit(a, request)
-    if request.symmetric and not a.equilibrated:  # statistics are those of magnitudes
+    a, b, limit = pair.a, pair.b, row_limit(pair)
+    if pair.symmetric:  # statistics are those of magnitudes
         scale = a.norm_scales(limit, bits)
         b.statistics = a.statistics
         return scale, b.cached_norm_scales(limit, bits, scale)
     return side_by_side(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
 
 
-def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
+def norm_scaled(pair: Pair, bits: int = 0) -> ScaledProduct:
     """Return the integers of the norm scales, widened by some bits: enough if a certificate says so."""
-    return ScaledProduct(both_norm_scales(a, b, request, bits), norm_scheme(a, b, request, bits))
+    return ScaledProduct(both_norm_scales(pair, bits), norm_scheme(pair, bits))
 
 
-def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
+def norm_scheme(pair: Pair, bits: int = 0) -> Scheme:
     """Return the scheme for the integers of the norm scales, widened by some bits: it depends on no data."""
-    width, log2_c = norm_widths(row_limit(a, request), a.length, bits)
-    return choose_scheme(_specification(a, b, (width, width), log2_c), request)
+    width, log2_c = norm_widths(row_limit(pair), pair.length, bits)
+    return choose_scheme(_specification(pair, (width, width), log2_c), pair.request)
 
 
 def norm_widths(limit: NormLimit, length: int, bits: int) -> tuple[int, float]:
@@ -103,33 +103,34 @@ def norm_widths(limit: NormLimit, length: int, bits: int) -> tuple[int, float]:
     return math.floor(log2_square / 2) + 1, log2_c
 
 
-def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:
+def widened_product(pair: Pair, bits: int) -> ScaledProduct:
     """Return the integers of the norm scales, widened by the bits of a certificate."""
     if bits <= WIDENED_IN_ALL:
-        return norm_scaled(a, b, request, bits)
-    scales = wide_scales(a, b, request, bits)
-    return bounded(a, b, request, scales, bounds(a, b, request, scales).wait())
+        return norm_scaled(pair, bits)
+    scales = wide_scales(pair, bits)
+    return bounded(pair, scales, bounds(pair, scales).wait())
 
 
-def wide_scales(a: Factor, b: Factor, request: Request, bits: int) -> Scales:
+def wide_scales(pair: Pair, bits: int) -> Scales:
     """Return norm scales widened by more than WIDENED_IN_ALL bits, but only until nothing is lost."""
-    least, scales = namespace(a.matrix).minimum, both_norm_scales(a, b, request)
-    return least(scales[0] + bits, a.exact_scales), least(scales[1] + bits, b.exact_scales)
+    least, scales = namespace(pair.a.matrix).minimum, both_norm_scales(pair)
+    return least(scales[0] + bits, pair.a.exact_scales), least(scales[1] + bits, pair.b.exact_scales)
 
 
-def given_scales(a: Factor, b: Factor, request: Request) -> Scales:
+def given_scales(pair: Pair) -> Scales:
     """Return the scales of an accuracy that fixes the integers: "exact", or a number of bits."""
-    if request.accuracy == "exact":
-        return a.exact_scales, b.exact_scales
-    return a.width_scales(int(request.accuracy)), b.width_scales(int(request.accuracy))
+    accuracy = pair.request.accuracy
+    if accuracy == "exact":
+        return pair.a.exact_scales, pair.b.exact_scales
+    return pair.a.width_scales(int(accuracy)), pair.b.width_scales(int(accuracy))
 
 
-def bounded(a: Factor, b: Factor, request: Request, scales: Scales, bounds: Bounds) -> ScaledProduct:
+def bounded(pair: Pair, scales: Scales, bounds: Bounds) -> ScaledProduct:
     """Return the integers of given scales, as wide as their bounds say."""
     # No number exceeds its row's 2-norm; and 127/128 is above 2**-(2**-6).
     left, right = (math.floor(x / 2 + 2.0**-6) + 1 for x in bounds.log2_squares)
     log2_c = float(log2_product(bounds.log2_squares, bounds.length))
-    scheme = choose_scheme(_specification(a, b, (left, right), log2_c), request)
+    scheme = choose_scheme(_specification(pair, (left, right), log2_c), pair.request)
     return ScaledProduct(scales, scheme, bounds.nonfinite)
 
 
@@ -152,30 +153,28 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
     return Residues(specification, word, request.engine)
 
 
-def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
-    shape = a.rows // a.stack, a.k, b.rows // b.stack
-    target = TARGETS[a.matrix.dtype]
-    return ProductSpecification(shape, a.stack, len(a.parts), widths, log2_c, target)
+def _specification(pair: Pair, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
+    target = TARGETS[pair.a.matrix.dtype]
+    return ProductSpecification(pair.shape, pair.stack, len(pair.a.parts), widths, log2_c, target)
 
 
 # certificate ----------------------------------------------------------------------------------------
 
 
-def scales_at_once(
-    a: Factor, b: Factor, request: Request, wider: int | None = None
-) -> tuple[Scales, PendingNumbers | None] | None:
+def scales_at_once(pair: Pair, wider: int | None = None) -> tuple[Scales, PendingNumbers | None] | None:
     """Return the norm scales and, if a certificate is wanted, their bounds, by one launch on a GPU.
 
     Where rows suit it, that launch splits the factors, too, which keep all that is known of them. Of small
     ones the scales are all that is kept. None if neither is done. With `wider` bits of integers, it leaves
     what a pairwise bound takes of the factors, or nothing is done.
     """
-    if request.symmetric or a.prepared or b.prepared:
+    if pair.symmetric or pair.prepared:
         return None
+    a, b, request = pair.a, pair.b, pair.request
     bits, paired = wider or 0, wider is not None
-    parts, limit, scheme = (a.parts, b.parts), row_limit(a, request), norm_scheme(a, b, request, bits)
-    suits = not paired or magnitudes(a, b, request).word.name == "int8"
-    if isinstance(scheme, Residues) and a.stack == 1 and suits and _is_split_once(scheme, request):
+    parts, limit, scheme = (a.parts, b.parts), row_limit(pair), norm_scheme(pair, bits)
+    suits = not paired or magnitudes(pair).word.name == "int8"
+    if isinstance(scheme, Residues) and pair.stack == 1 and suits and _is_split_once(scheme, request):
         limits, width = request.limits if request.certified else None, scheme.specification.widths[0]
         split = split_by_norms(parts, limit, limits, scheme.system, request.engine.padding, width, wider)
         if split is not None:
@@ -183,9 +182,9 @@ def scales_at_once(
             a.keep(of_a, scheme, limit, bits)
             b.keep(of_b, scheme, limit, bits)
             return (of_a.scales, of_b.scales), of_both
-    if paired or not request.certified or not are_small(parts, a.stack):
+    if paired or not request.certified or not are_small(parts, pair.stack):
         return None
-    scales, pending = scales_and_bounds(parts, request.limits, a.stack)
+    scales, pending = scales_and_bounds(parts, request.limits, pair.stack)
     return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
 
 
@@ -193,86 +192,84 @@ SPARE_BITS = 22
 """Bits by which integers may be wider than those of norm scales where a GPU decides."""
 
 
-def may_be_decided(a: Factor, b: Factor) -> bool:
+def may_be_decided(pair: Pair) -> bool:
     """Return whether a GPU itself can decide what such products take."""
-    return small.may_be_decided((a.parts, b.parts), a.stack)
+    return small.may_be_decided((pair.a.parts, pair.b.parts), pair.stack)
 
 
-def decided_scales(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers]:
+def decided_scales(pair: Pair) -> tuple[Scales, PendingNumbers]:
     """Return norm scales or, of products of which a GPU decides, those that they take; and bounds."""
-    return scales_and_bounds((a.parts, b.parts), request.limits, a.stack, SPARE_BITS)
+    return scales_and_bounds((pair.a.parts, pair.b.parts), pair.request.limits, pair.stack, SPARE_BITS)
 
 
-def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:
+def bounds(pair: Pair, scales: Scales, stack: int = 1) -> PendingBounds:
     """Return the bounds of scaled factors, of each product of a stack; nothing is waited for."""
-    return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
+    return compute_bounds((pair.a.statistics, pair.b.statistics), scales, pair.request.limits, stack)
 
 
-def inner_exponents(a: Factor, b: Factor, scales: Scales) -> InnerExponents:
+def inner_exponents(pair: Pair, scales: Scales) -> InnerExponents:
     """Return the largest exponents along the inner dimension; nothing is waited for."""
-    return exponents_of_parts((a.parts, b.parts), scales, a.stack)
+    return exponents_of_parts((pair.a.parts, pair.b.parts), scales, pair.stack)
 
 
-def is_level(a: Factor, b: Factor, request: Request, scales: Scales) -> Callable[[], bool]:
+def is_level(pair: Pair, scales: Scales) -> Callable[[], bool]:
     """Return a function that waits, and says whether a few rows prove that nothing gains by equilibration."""
-    return are_level((a.parts, b.parts), scales, row_limit(a, request))
+    return are_level((pair.a.parts, pair.b.parts), scales, row_limit(pair))
 
 
-def equilibrated(
-    a: Factor, b: Factor, request: Request, scales: Scales, exponents: InnerExponents
-) -> tuple[np.ndarray, Factor, Factor] | None:
+def equilibrated(pair: Pair, scales: Scales, exponents: InnerExponents) -> tuple[np.ndarray, Pair] | None:
     """Return the rising indices of the products of a stack that gain by equilibration, their A·D and D⁻¹·B.
 
     None if there are none. The scales, and the exponents with them, are those of the norm limit.
     """
-    indices = np.flatnonzero(is_graded(exponents.on_host(), a.length, row_limit(a, request)))
+    indices = np.flatnonzero(is_graded(exponents.on_host(), pair.length, row_limit(pair)))
     if not indices.size:
         return None
-    which = slice(None) if len(indices) == a.stack else indices  # a slice is a view on a GPU
-    of_a, of_b = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
+    which = slice(None) if len(indices) == pair.stack else indices  # a slice is a view on a GPU
+    of_a, of_b = (s.reshape(pair.stack, -1)[which].ravel() for s in scales)
     shifts = column_shifts(exponents.of_a, exponents.of_b, exponents.sums)[which]
-    left, exact_left = a.part(indices).shifted(of_a, shifts)
-    right, exact_right = b.part(indices).shifted(of_b, -shifts)
+    a, b = pair.a.part(indices), pair.b.part(indices)
+    left, exact_left = a.shifted(of_a, shifts)
+    right, exact_right = b.shifted(of_b, -shifts)
     exact = np.flatnonzero(exact_left() & exact_right())
-    return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
+    if not exact.size:
+        return None
+    return indices[exact], pair.equilibrated_to(left.part(exact), right.part(exact))
 
 
-def magnitudes(a: Factor, b: Factor, request: Request) -> Magnitudes:
+def magnitudes(pair: Pair) -> Magnitudes:
     """Return the scheme for the magnitudes of a pairwise bound."""
-    shape = a.rows // a.stack, a.k, b.rows // b.stack
-    return Magnitudes(len(a.parts), "int8" if multiplies_int8(request.engine, shape) else "fp32")
+    word = "int8" if multiplies_int8(pair.request.engine, pair.shape) else "fp32"
+    return Magnitudes(len(pair.a.parts), word)
 
 
-def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
+def pairwise(pair: Pair, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """Launch the pairwise bound, and return a function that waits for it."""
-    scheme = magnitudes(a, b, request)
+    scheme = magnitudes(pair)
 
     def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
-        in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
+        in_panels(scheme, pair, scales, use)
 
-    return pairwise_bound(pending.rows, a.length, multiply)
+    return pairwise_bound(pending.rows, pair.length, multiply)
 
 
 # split, multiply, reconstruct -----------------------------------------------------------------------
 
 
-def split_once(
-    scaled: ScaledProduct, a: Factor, b: Factor, request: Request, bounds: PendingBounds | None = None
-) -> None:
+def split_once(pair: Pair, scaled: ScaledProduct, bounds: PendingBounds | None = None) -> None:
     """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split.
 
     With the bounds of rows, a GPU truncates them to the magnitudes of a pairwise bound by the same launch.
     """
-    scheme, padding = scaled.scheme, request.engine.padding
-    if isinstance(scheme, Residues):
-        scheme.symmetric = halved(scaled, a, request)[0]
+    a, b, request = pair.a, pair.b, pair.request
+    scheme, padding = halved(pair, scaled)[0], request.engine.padding
     if not _is_split_once(scheme, request):
         return
     if scheme.shares_words:
         b.split_once(scheme, scaled.scales[1], padding)
         return
     truncate_by: tuple[Array | None, Array | None] = (None, None)
-    if bounds is not None and _may_truncate(scheme, a, b, request):
+    if bounds is not None and _may_truncate(pair, scheme):
         truncate_by = bounds.rows[0].truncation_scale, bounds.rows[1].truncation_scale
     side_by_side(
         lambda: a.split_once(scheme, scaled.scales[0], padding, truncate_by[0]),
@@ -280,14 +277,14 @@ def split_once(
     )
 
 
-def _may_truncate(scheme: Scheme, a: Factor, b: Factor, request: Request) -> bool:
+def _may_truncate(pair: Pair, scheme: Scheme) -> bool:
     """Return whether the launch that splits a factor may leave the magnitudes that `pairwise` multiplies."""
-    if not a.on_gpu or not isinstance(scheme, Residues):
+    if not pair.a.on_gpu or not isinstance(scheme, Residues):
         return False
-    of_pairs = magnitudes(a, b, request)
+    of_pairs = magnitudes(pair)
     in_bytes = scheme.word.name == of_pairs.word.name == "int8"
     # Complex rows of magnitudes, a part beside the other, cannot be cut along k.
-    return in_bytes and not (request.symmetric or a.prepared or b.prepared) and a.k <= of_pairs.k_block
+    return in_bytes and not (pair.symmetric or pair.prepared) and pair.a.k <= of_pairs.k_block
 
 
 def _is_split_once(scheme: Scheme, request: Request) -> bool:
@@ -297,16 +294,16 @@ def _is_split_once(scheme: Scheme, request: Request) -> bool:
     return whole <= request.workspace and in_limbs(specification, request) is None
 
 
-def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:
+def execute(pair: Pair, scaled: ScaledProduct, out: Array) -> None:
     """Split, multiply and reconstruct into `out`; rows and columns with an Inf or NaN come out as zeros.
 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
-    scheme, scales = scaled.scheme, scaled.scales
-    if (limbs := in_limbs(scheme.specification, request)) is not None:
-        limbs.multiply(a, b, scales, out)
+    scales = scaled.scales
+    if (limbs := in_limbs(scaled.scheme.specification, pair.request)) is not None:
+        limbs.multiply(pair.a, pair.b, scales, out)
         return
-    by_panels = halved(scaled, a, request)[1]
+    scheme, by_panels = halved(pair, scaled)
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
         scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
@@ -314,17 +311,27 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
             below = slice(max(rows.start, columns.stop), rows.stop)
             _put_conjugate(out[below, columns], out[columns, below])
 
-    split_once(scaled, a, b, request)
-    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct, by_panels)
+    split_once(pair, scaled)
+    in_panels(scheme, pair, scales, reconstruct, by_panels)
 
 
-def halved(scaled: ScaledProduct, a: Factor, request: Request) -> tuple[bool, bool]:
-    """Return whether the engine is to compute half of a product, and whether half of its panels are."""
-    scheme, target = scaled.scheme, scaled.scheme.specification.target
-    # Equilibrated factors are no longer each other's transposes.
-    half = request.symmetric and not a.equilibrated and _may_be_mirrored(a.matrix, scaled.scales, target)
-    by_engine = half and isinstance(scheme, Residues) and _engine_mirrors(scheme, a.rows, request.workspace)
-    return by_engine, half and not by_engine
+def halved(pair: Pair, scaled: ScaledProduct) -> tuple[Scheme, bool]:
+    """Return the scheme, one that computes half of a symmetric product where its engine does so by itself,
+    and whether half of its panels are to be left out instead."""
+    scheme = scaled.scheme
+    if not (pair.symmetric and _may_be_mirrored(pair.a.matrix, scaled.scales, scheme.specification.target)):
+        return scheme, False
+    if isinstance(scheme, Residues) and _engine_mirrors(scheme, pair.a.rows, pair.request.workspace):
+        return scheme.of_half(), False
+    return scheme, True
+
+
+def is_in_half_its_panels(pair: Pair, scheme: Scheme) -> bool:
+    """Return whether `execute` leaves out half of the panels of a product on a GPU."""
+    if not pair.symmetric or pair.a.matrix.dtype.kind == "c":
+        return False
+    by_engine = isinstance(scheme, Residues) and _engine_mirrors(scheme, pair.a.rows, pair.request.workspace)
+    return not by_engine
 
 
 def _may_be_mirrored(x: Array, scales: Scales, target: Format) -> bool:

@@ -37,8 +37,8 @@ class Residues:
     word : what carries the residues: fp64 words where the integers are too wide for the moduli of another.
     reduced : whether the engine reduces the products modulo the moduli before it writes them. Steps that it
         has of its own (`ResidueEngine`) are then taken.
-    symmetric : whether the product is known to be symmetric (Hermitian), and all of it one panel: `mirrors`
-        says which engines then compute half of it.
+    symmetric : whether the product is known to be symmetric (Hermitian), and all of it one panel, so that the
+        engine, which has `mirrors`, computes half of it (`of_half`).
     """
 
     name = "residues"
@@ -59,6 +59,12 @@ class Residues:
         """Return this scheme with the moduli that it has on another engine."""
         other = copy(self)
         other.system, other.k_block = system, min(self.k_block, system.k_block)
+        return other
+
+    def of_half(self) -> Residues:
+        """Return this scheme for a symmetric product, of which the engine computes half."""
+        other = copy(self)
+        other.symmetric = True
         return other
 
     @property

@@ -17,8 +17,8 @@ from torch import Tensor
 from multiword.runtime.arrays import Array
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
-from ozaki.execution.gemm import gemm
-from ozaki.execution.stacks import stack_product
+from ozaki.execution.executors import multiply
+from ozaki.execution.stacks import multiply_stacks
 from ozaki.integers import integer_matmul
 from ozaki.product.factor import Factor
 from ozaki.torch.settings import Settings
@@ -92,8 +92,8 @@ def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
     request = settings.request(left)
     if left.ndim == 3:
-        return stack_product(left, right, request)
-    result = gemm(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
+        return multiply_stacks(left, right, request)
+    result = multiply(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
     return result if b.dim() > 1 else result.reshape(a.shape[:-1])
 
 

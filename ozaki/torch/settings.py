@@ -17,7 +17,7 @@ import torch
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
 from ozaki.modes import Modes, innermost
-from ozaki.product.request import Request
+from ozaki.product.request import Request, forced
 
 ACCURACY = "normwise"
 """The default accuracy of products: an element depends on its row and its column alone."""
@@ -53,15 +53,17 @@ class Settings:
     native: Counter[tuple[str, torch.dtype]] = field(default_factory=Counter)
     varying: Counter[str] = field(default_factory=Counter)
     is_open: bool = True
-    _requests: dict[int | None, Request] = field(default_factory=dict, init=False, repr=False)
+    _requests: dict[tuple[int | None, str | None], Request] = field(
+        default_factory=dict, init=False, repr=False
+    )
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def request(self, like: Array) -> Request:
         """Return the request for products of arrays on the device of this one."""
-        device = like.data.device_id if is_cupy(like) else None
-        if device not in self._requests:
-            self._requests[device] = request_of(like, self.accuracy, "auto", None, "auto", None)
-        return self._requests[device]
+        key = like.data.device_id if is_cupy(like) else None, forced.value
+        if key not in self._requests:
+            self._requests[key] = request_of(like, self.accuracy, "auto", None, "auto", None)
+        return self._requests[key]
 
     def count(self, operator: str) -> None:
         """Count a call that this library has computed; backward passes count from several threads."""

@@ -16,9 +16,10 @@ from ozaki.certificate import decision
 from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import LARGEST, Magnitudes
 from ozaki.definition.decision import OCTAVES, WIDENED_IN_ALL
-from ozaki.execution.eager import Data
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.request import Request
+from ozaki.product.scale import Data
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -38,9 +39,9 @@ def request(engine="host", workspace=PLENTY):
 
 def factors(a, b):
     """Both factors, their norm scales, and their bounds."""
-    left, right = Factor(a, 0), Factor(b, 1)
-    scales = both_norm_scales(left, right, request())
-    return left, right, scales, bounds(left, right, request(), scales)
+    pair = Pair(Factor(a, 0), Factor(b, 1), request())
+    scales = both_norm_scales(pair)
+    return pair.a, pair.b, scales, bounds(pair, scales)
 
 
 def scaled_rows(operand, scales):
@@ -141,7 +142,7 @@ def test_the_pairwise_bound_is_true_of_every_pair(kind):
         a[2, 3], b[:, 1], b[::2, 2], a[1::2, 4] = np.inf, 0, 0, np.nan
     left, right, scales, pending = factors(a, b)
     with np.errstate(all="ignore"):
-        error, ratio = pairwise(left, right, request(), pending)()
+        error, ratio = pairwise(Pair(left, right, request()), pending)()
     finite = [np.isfinite(x).all(axis=1) for x in (a, b.T)]
     left, right = Factor(a[finite[0]], 0), Factor(b[:, finite[1]], 1)
     usable = scales[0][finite[0]], scales[1][finite[1]]
@@ -156,7 +157,7 @@ def test_the_pairwise_bound_is_true_of_every_pair(kind):
 def test_the_pairwise_bound_where_magnitudes_are_exact(k):
     """Numbers of one size, a power of two: all that is added to T / |A||B| covers the rounding of T."""
     left, right, scales, pending = factors(np.full((3, k), 2.0**-7), np.full((k, 4), -(2.0**5)))
-    error, _ = pairwise(left, right, request(), pending)()
+    error, _ = pairwise(Pair(left, right, request()), pending)()
     totals = [fraction(x.total[0]) for x in pending.rows]
     numbers = [fraction(x, s[0]) for x, s in zip((2.0**-7, 2.0**5), scales, strict=True)]
     exact = (sum(totals) / 2 + Fraction(k, 4)) / (k * numbers[0] * numbers[1])
@@ -167,7 +168,7 @@ def test_the_pairwise_bound_of_complex_matrices():
     rng = np.random.default_rng(0)
     a, b = ((rng.standard_normal(s) + 1j * lognormal(2)(rng, s)) for s in ((5, 40), (40, 4)))
     left, right, scales, pending = factors(a, b)
-    error, ratio = pairwise(left, right, request(), pending)()
+    error, ratio = pairwise(Pair(left, right, request()), pending)()
     exact = by_definition(left, right, scales)
     assert exact[0] <= error <= 4 * exact[0]
     assert exact[1] * (1 - 1e-12) <= ratio <= 4 * exact[1]
@@ -181,7 +182,7 @@ def test_engines_panels_and_blocks_see_the_same(shape, dtype):
 
     def seen(engine, workspace=PLENTY):
         with np.errstate(over="ignore"):
-            return pairwise(left, right, request(engine, workspace), pending)()
+            return pairwise(Pair(left, right, request(engine, workspace)), pending)()
 
     expected = seen("host")
     assert all(map(math.isfinite, expected))
@@ -199,7 +200,10 @@ def test_sums_of_magnitudes_fit_int32():
 
 def certified(a, b):
     """The certificate of a product; each question is asked once at most, and none without need."""
-    data, questions = Data(Factor(a, 0, equilibrated=True), Factor(b, 1, equilibrated=True), request()), []
+    data, questions = (
+        Data(Pair(Factor(a, 0, equilibrated=True), Factor(b, 1, equilibrated=True), request())),
+        [],
+    )
 
     def answer(question):
         questions.append(question)

@@ -28,6 +28,7 @@ from ozaki.product.limbs import columns, in_limbs, multiply_columns, multiply_sm
 from ozaki.product.limbs.columns import limbs_of_columns
 from ozaki.product.limbs.cut import limbs_of
 from ozaki.product.limbs.thin import limbs_of_thin
+from ozaki.product.pair import Pair
 from ozaki.product.request import Request
 from ozaki.product.steps import norm_widths
 from ozaki.scaling.scales import norm_limit, norm_scales, normwise_error
@@ -94,9 +95,9 @@ def test_the_compiled_bound_leaves_what_is_near_its_tolerance():
 def test_integers_are_no_wider_than_their_scheme_is_told(x, width):
     a = np.full((1, 1), x)
     request = request_of(a, width, "auto", None, "auto", None)
-    left, right = Factor(a, 0), Factor(a, 1)
-    scales = steps.given_scales(left, right, request)
-    scaled = steps.bounded(left, right, request, scales, steps.bounds(left, right, request, scales).wait())
+    pair = Pair(Factor(a, 0), Factor(a, 1), request)
+    scales = steps.given_scales(pair)
+    scaled = steps.bounded(pair, scales, steps.bounds(pair, scales).wait())
     assert (
         abs(round(Fraction(x) * Fraction(2) ** int(scales[0][0])))
         <= 2 ** scaled.scheme.specification.widths[0]
@@ -242,7 +243,7 @@ def test_integers_leave_room_for_limbs_with_signs():
     request = request_of(a.matrix, "exact", "auto", None, "host", None)
     for log2_square in np.linspace(40, 120, 5001):
         found = Bounds(False, (1.0, 1.0), (log2_square, log2_square), [1.0], 300)
-        scaled = steps.bounded(a, b, request, (a.exact_scales, b.exact_scales), found)
+        scaled = steps.bounded(Pair(a, b, request), (a.exact_scales, b.exact_scales), found)
         width, _ = scaled.scheme.specification.widths
         assert 2.0 ** (log2_square / 2) <= 127 / 128 * 2.0**width
 

@@ -23,6 +23,7 @@ from ozaki.cli import compiling, demo, info
 from ozaki.cli.command import main
 from ozaki.cli.files import Observed, load_numbers, multiply_files
 from ozaki.cli.output import OutputFile
+from ozaki.execution.executors import NAMES
 from tests.matrices import matrices
 from tests.oracle import rounded_product
 
@@ -572,6 +573,7 @@ def test_info_names_engines_and_what_is_missing(capsys, monkeypatch):
     assert main(["info"]) == 0
     text = capsys.readouterr().out
     assert "engine host" in text
+    assert all(f"executor {name}" in text for name in NAMES)
     assert np.__version__ in text
     assert "numba" in text
     assert "pytest" not in text

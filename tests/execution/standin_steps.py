@@ -21,6 +21,7 @@ from ozaki.certificate.counting import CERTIFIED, DECIDED
 from ozaki.definition.scales import NORM_LIMITS, NormLimit
 from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.steps import ScaledProduct
 from ozaki.scaling.scales import norm_scales
 from ozaki.scaling.statistics import NormScales, Rows, row_statistics
@@ -143,12 +144,12 @@ class Steps:
 
         return launch
 
-    def may_be_decided(self, a, b):
+    def may_be_decided(self, pair):
         return self.decides
 
-    def decided_scales(self, a, b, request):
+    def decided_scales(self, pair):
         """What takes a few bits more, and no more evidence, the GPU decides."""
-        scales, bounds = self.both_norm_scales(a, b, request), self.bounds(a, b, request, None)
+        scales, bounds = self.both_norm_scales(pair), self.bounds(pair, None)
 
         def settled():
             first, state = bounds.first(), bounds.settled()
@@ -157,17 +158,14 @@ class Steps:
 
         return scales, SimpleNamespace(wait=bounds.wait, settled=settled)
 
-    def scales_at_once(self, a, b, request, wider=None):
+    def scales_at_once(self, pair, wider=None):
         return None
 
-    def both_norm_scales(self, a, b, request, bits=0):
-        return a.norm_scales(LIMIT), b.norm_scales(LIMIT)
+    def both_norm_scales(self, pair, bits=0):
+        return pair.a.norm_scales(LIMIT), pair.b.norm_scales(LIMIT)
 
-    def norm_scaled(self, a, b, request, bits=0):
-        return ScaledProduct(self.both_norm_scales(a, b, request), self.norm_scheme(a, b, request, bits))
-
-    def norm_scheme(self, a, b, request, bits=0):
-        return self.choose_scheme(((a.rows, a.k, b.rows), bits), request)
+    def norm_scheme(self, pair, bits=0):
+        return self.choose_scheme((pair.shape, bits), pair.request)
 
     def choose_scheme(self, specification, request):
         """A specification is a shape and the bits by which integers are wider."""
@@ -183,20 +181,21 @@ class Steps:
             product_bytes=lambda: self.bytes,
         )
 
-    def split_once(self, scaled, a, b, request, bounds=None):
+    def split_once(self, pair, scaled, bounds=None):
         """Nothing: a product reads its factors where they are."""
 
     def in_limbs(self, specification, request):
         """None: products in limbs fit any memory."""
 
-    def halved(self, scaled, a, request):
+    def is_in_half_its_panels(self, pair, scheme):
         """Symmetric products are launched in panels: captured products have none."""
-        return False, request.symmetric
+        return pair.symmetric
 
-    def execute(self, scaled, a, b, request, out):
+    def execute(self, pair, scaled, out):
         """Above and below, for pointers into the middle of the arrays."""
         if self.raising and (error := self.raising.pop(0)):
             raise error
+        a, b = pair.a, pair.b
         half = a.rows // 2
         for rows in (slice(0, half), slice(half, None)):
             if len(left := a.matrix[rows]):
@@ -216,41 +215,42 @@ class Steps:
         readback.send()
         return lambda: readback.wait()[0]
 
-    def bounds(self, a, b, request, scales, stack=1):
-        first = self.first_element(a)
+    def bounds(self, pair, scales, stack=1):
+        first = self.first_element(pair.a)
         return SimpleNamespace(
             wait=lambda: bounds_from_counts(first()),
             settled=lambda: CERTIFIED if certified(first()) else None,
             first=first,
         )
 
-    def pairwise(self, a, b, request, pending):
-        first = self.first_element(a)
+    def pairwise(self, pair, pending):
+        first = self.first_element(pair.a)
         return lambda: (2.0**-50, 0.75 * 2.0 ** parts_of(first())[0] * TARGET.unit_roundoff)
 
-    def is_level(self, a, b, request, scales):
-        first = self.first_element(a)
+    def is_level(self, pair, scales):
+        first = self.first_element(pair.a)
         return lambda: first() % 1 not in (GRADED, UNLEVEL)
 
-    def inner_exponents(self, a, b, scales):
-        return self.first_element(a)
+    def inner_exponents(self, pair, scales):
+        return self.first_element(pair.a)
 
-    def equilibrated(self, a, b, request, scales, exponents):
+    def equilibrated(self, pair, scales, exponents):
         """The factors without GRADED, where the first element has that."""
         if exponents() % 1 != GRADED:
             return None
-        matrix = self.gpu.asarray(a.matrix)
+        matrix = self.gpu.asarray(pair.a.matrix)
         matrix[0, 0] -= GRADED
-        other = self.gpu.asarray(b.matrix)
-        return [0], Factor(matrix, 0, equilibrated=True), Factor(other, 1, equilibrated=True)
+        other = self.gpu.asarray(pair.b.matrix)
+        factors = Factor(matrix, 0, equilibrated=True), Factor(other, 1, equilibrated=True)
+        return [0], Pair(*factors, pair.request)
 
     # Integers that lose nothing: their bits say which moduli they take.
 
-    def wide_scales(self, a, b, request, bits):
-        return a.norm_scales(LIMIT), b.norm_scales(LIMIT)
+    def wide_scales(self, pair, bits):
+        return self.both_norm_scales(pair)
 
-    def bounded(self, a, b, request, scales, bounds):
-        return ScaledProduct(scales, self.norm_scheme(a, b, request, bounds.log2_squares[0]))
+    def bounded(self, pair, scales, bounds):
+        return ScaledProduct(scales, self.norm_scheme(pair, bounds.log2_squares[0]))
 
     def is_costly(self, scheme, usual):
         return scheme.bits >= COSTLY

@@ -7,12 +7,14 @@ import pytest
 
 import ozaki
 from multiword.runtime.compiled import compiled
-from ozaki.execution import at_once, few_columns
-from ozaki.execution.eager import bits_of_level_factors
-from ozaki.execution.few_columns import FORM, LANES, bound_of_lost, product_of_few_columns
+from ozaki.execution import few_columns
+from ozaki.execution.few_columns import FORM, LANES, FewColumns, bound_of_lost
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
+from ozaki.product.scale import bits_of_level_factors
 from ozaki.product.steps import both_norm_scales, norm_widths, row_limit
-from tests.execution.test_short_rows import REAL, noted, request_for
+from tests.execution.test_short_rows import REAL, request_for
+from tests.executors import by, noted, preferred
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import rounded_product, same
 
@@ -24,9 +26,8 @@ SHAPES = [(70, 130, 1), (1, 129, 65), (1, 9000, 1), (3, 160, 40), (300, 17, 2), 
 @pytest.fixture
 def taken(monkeypatch):
     """Whether each product was computed row by row, whatever its size."""
-    monkeypatch.setattr(at_once, "LEAST_ROW_BY_ROW", 1)
-    monkeypatch.setattr(few_columns, "LEAST_BY_COLUMNS", dict.fromkeys(range(1, 5), 1))
-    return noted(monkeypatch, "product_of_few_columns")
+    preferred(monkeypatch, FewColumns)
+    return noted(monkeypatch, FewColumns)
 
 
 @pytest.mark.parametrize("accuracy", [None, "normwise", "exact"])
@@ -120,15 +121,15 @@ def test_a_tie_and_its_neighbours(taken):
 @pytest.mark.parametrize("kind", ["uniform", "wide2", "wide6"])
 def test_the_bound_knows_how_wide_integers_are(taken, monkeypatch, kind):
     a, b = matrices(kind, 40, 300, 1)
-    left, right, request, found = Factor(a, 0), Factor(b, 1), request_for(a), []
+    pair, found = Pair(Factor(a, 0), Factor(b, 1), request_for(a)), []
     monkeypatch.setattr(
         few_columns, "bound_of_lost", lambda *given: found.append(given) or bound_of_lost(*given)
     )
     ozaki.accurate_dgemm(a, b)
-    bits = bits_of_level_factors(left, right, request)
+    bits = bits_of_level_factors(pair)
     assert (bits > 0) == (kind != "uniform")
-    assert found == [(320, norm_widths(row_limit(left, request), 300, bits)[1])]
-    rows, columns = both_norm_scales(left, right, request, bits)
+    assert found == [(320, norm_widths(row_limit(pair), 300, bits)[1])]
+    rows, columns = both_norm_scales(pair, bits)
     largest = np.abs(np.ldexp(a, rows[:, None])) @ np.abs(np.ldexp(b, columns))
     assert np.log2(largest.max()) < found[0][1] < np.log2(largest.max()) + 8
 
@@ -193,7 +194,7 @@ def test_the_low_floats_lose_less_than_their_bound(quick_sum, length, kind):
 def test_what_both_sums_leave_undecided_is_left_to_others(taken, places):
     a, b = np.zeros((1, 100)), np.zeros((100, 1))
     a[0, places], b[places, 0] = [1.0, 2.0**-53, 2.0**-54], [1.0, 1.0, 2.0**-54]
-    found = product_of_few_columns(Factor(a, 0), Factor(b, 1), request_for(a))
-    assert found is None
+    assert by(["few_columns"], a, b, request_for(a)) == (None, ["few_columns"])
+    taken.clear()
     assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
     assert taken == [False]

@@ -12,12 +12,14 @@ from ozaki.arguments import request_of
 from ozaki.certificate.counted import counted_scales, counting_limits
 from ozaki.certificate.decision import Ask
 from ozaki.definition.decision import OCTAVES
-from ozaki.execution import at_once, short_rows
-from ozaki.execution.short_rows import FORM, product_of_short_rows
+from ozaki.execution import short_rows
+from ozaki.execution.short_rows import FORM, ShortRows
 from ozaki.product import steps
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
+from tests.executors import by, noted, preferred
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import nearest, rounded_product, same
 
@@ -27,28 +29,14 @@ SHAPES = [(300, 3, 3), (3, 3, 300), (257, 1, 1), (256, 16, 16), (16, 16, 513), (
 REAL = ["float64", "float32"]
 
 
-def noted(monkeypatch, name):
-    """Return a list that says of each product from now on whether that function of `at_once` computed it."""
-    taken, product = [], getattr(at_once, name)
-
-    def note(a, b, request):
-        result = product(a, b, request)
-        taken.append(result is not None)
-        return result
-
-    monkeypatch.setattr(at_once, name, note)
-    return taken
-
-
 @pytest.fixture
 def taken(monkeypatch):
-    return noted(monkeypatch, "product_of_short_rows")
+    return noted(monkeypatch, ShortRows)
 
 
 @pytest.fixture
 def every_size(monkeypatch):
-    monkeypatch.setattr(short_rows, "FEWEST_ROWS", 1)
-    monkeypatch.setattr(at_once, "LEAST_ROW_BY_ROW", 1)
+    preferred(monkeypatch, ShortRows)
 
 
 def request_for(x, accuracy="fp64"):
@@ -136,16 +124,16 @@ def test_pairs_are_compared_as_everywhere(dtype, zeros, octaves, k):
     rng, form = np.random.default_rng(k), compiled(FORM)
     for n in (1, 3, 16):
         x, y = (sparse(rng, (rows, k), dtype, zeros, octaves) for rows in (300, n))
-        a, b = Factor(x, 0), Factor(y.T, 1)
         request = request_for(x, "fp64" if dtype == "float64" else "fp32")
+        pair = Pair(Factor(x, 0), Factor(y.T, 1), request)
         limits = counting_limits(request.limits.name, k, True)
         sides = short_rows._Side(form, x, limits), short_rows._Side(form, y, limits)
-        data = short_rows._Data(form, a, b, request, sides, limits)
+        data = short_rows._Data(form, pair, sides, limits)
         data.counted_bits()
         with np.errstate(all="ignore"):
-            pending = steps.bounds(a, b, request, steps.both_norm_scales(a, b, request))
+            pending = steps.bounds(pair, steps.both_norm_scales(pair))
             bounds = pending.wait()
-            assert data.answer(Ask.PAIRS) == steps.pairwise(a, b, request, pending)()
+            assert data.answer(Ask.PAIRS) == steps.pairwise(pair, pending)()
         found = data.answer(Ask.COUNTS)
         assert (found.totals, found.sums) == (bounds.totals, bounds.sums)
 
@@ -252,7 +240,7 @@ def test_results_that_are_not_certain_are_left_to_others(every_size, sign):
     """A tie but for what the low float loses."""
     a = np.array([[1.0, 2.0**-53, sign * 2.0**-64]])
     b = np.array([[1.0], [1.0], [2.0**-64]])
-    assert product_of_short_rows(Factor(a, 0), Factor(b, 1), request_for(a)) is None
+    assert by(["short_rows"], a, b, request_for(a)) == (None, ["short_rows"])
     assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
     assert ozaki.accurate_dgemm(a, b)[0, 0] == (1 + 2.0**-52 if sign > 0 else 1)
 
@@ -261,7 +249,7 @@ def test_results_that_are_not_certain_are_left_to_others(every_size, sign):
 def test_numbers_of_extreme_size(every_size, exponent, without_numba):
     a, b = matrices("uniform", 40, 3, 2)
     x = np.ldexp(0.5 + abs(a), exponent)
-    found = product_of_short_rows(Factor(x, 0), Factor(b, 1), request_for(x))
+    found, _ = by(["short_rows"], x, b, request_for(x))
     assert (found is not None) == (abs(exponent) <= 400)
     assert same(ozaki.accurate_dgemm(x, b), without_numba(ozaki.accurate_dgemm, x, b))
 
@@ -278,7 +266,7 @@ def test_numbers_of_extreme_size(every_size, exponent, without_numba):
 )
 def test_numbers_far_below_others_of_which_nothing_may_be_lost(every_size, row, column, is_taken):
     a, b = np.array([row, [1, 1, 1]]), np.array([column, [1, 1, 1]]).T  # ones, for data that are not graded
-    found = product_of_short_rows(Factor(a, 0), Factor(b, 1), request_for(a))
+    found, _ = by(["short_rows"], a, b, request_for(a))
     assert (found is not None) == is_taken
     assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
 

@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ozaki
-from multiword.runtime import compiled
 from ozaki.arguments import request_of
-from ozaki.execution import eager, in_bytes, stacks
-from ozaki.execution.at_once import product_at_once
+from ozaki.execution.groups import Groups
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
+from ozaki.product.scale import scale, scaled_by_counting
 from tests.execution.test_stacks import mixed_stack
+from tests.executors import COMPILED, by
 from tests.matrices import FACES, KINDS, TARGETS, in_dtype, matrices
 from tests.oracle import rounded_product, same
 
@@ -26,7 +27,7 @@ FIXTURES = [HealthCheck.function_scoped_fixture]
 
 def direct(a, b, accuracy="fp64", scheme="auto", word=None, engine="auto"):
     """The product by the compiled kernel alone, or None."""
-    return product_at_once(Factor(a, 0), Factor(b, 1), request_of(a, accuracy, scheme, word, engine, None))
+    return by(COMPILED, a, b, request_of(a, accuracy, scheme, word, engine, None))[0]
 
 
 def operands(kind, shape, dtype, seed):
@@ -127,7 +128,7 @@ def test_products_that_lose_nothing_need_no_pipeline(without_numba, monkeypatch,
     rng = np.random.default_rng(n)
     x, y = make(rng, n, dtype), make(rng, n, dtype)
     with monkeypatch.context() as patch:
-        patch.setattr(stacks, "grouped_products", None)
+        patch.setattr(Groups, "run", None)
         found = ozaki.matmul(x, y)
     expected = without_numba(ozaki.matmul, x, y)  # last: kinds of call are cached
     assert same(found, expected)
@@ -167,8 +168,8 @@ def test_halves_and_few_bits(without_numba, bits):
     a = rng.integers(-(2**bits), 2**bits, (9, 12)).astype(float)
     b = rng.integers(-(2**bits), 2**bits, (12, 7)).astype(float)
     made = []
-    for scale in (1.0, 2.0**-70):
-        x = a * np.exp2(rng.integers(0, 12, a.shape)) * scale
+    for size in (1.0, 2.0**-70):
+        x = a * np.exp2(rng.integers(0, 12, a.shape)) * size
         assert same(ozaki.accurate_dgemm(x, b, accuracy="exact"), rounded_product(x, b))
         y, z = x.astype(np.float32), b.astype(np.float32)
         found = ozaki.accurate_sgemm(y, z, accuracy="exact")
@@ -224,12 +225,12 @@ def test_scales_of_single_products_are_the_pipelines(kind, dtype, accuracy):
     a, b = operands(kind, (70, 80, 90), dtype, 5)
     request = request_of(a, accuracy, "auto", None, "auto", None)
     with np.errstate(all="ignore"):
-        left, right = Factor(a, 0, prepared=True), Factor(b, 1)
-        found = eager.scaled_by_counting(left, right, request)
+        pair = Pair(Factor(a, 0, prepared=True), Factor(b, 1), request)
+        found = scaled_by_counting(pair)
         if found is None:
             return
-        _, expected, certificate = eager.scale(Factor(a, 0), Factor(b, 1), request)
-        again = eager.scaled_by_counting(left, right, request)
+        _, expected, certificate = scale(Pair(Factor(a, 0), Factor(b, 1), request))
+        again = scaled_by_counting(pair)
     for x, y in zip(found.scales, expected.scales, strict=True):
         np.testing.assert_array_equal(x, y)
     assert found.scheme.system == expected.scheme.system
@@ -242,21 +243,7 @@ def test_scales_of_ordinary_numbers_are_counted():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 100, 100))
     request = request_of(a, "fp64", "auto", None, "auto", None)
-    assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is not None
+    assert scaled_by_counting(Pair(Factor(a, 0), Factor(b, 1), request)) is not None
     a[3, 4] = np.nan
     with np.errstate(all="ignore"):
-        assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is None
-
-
-def test_numpy_forms_leave_nothing_in_the_cache_of_products_in_bytes():
-    request = request_of(np.empty(0), "fp64", "auto", None, "auto", None)
-    sizes, dtype = (1, 137, 61, 131), np.dtype(float)
-    with compiled.numpy_forms():
-        assert in_bytes.kind_in_bytes(sizes, dtype, request) is None
-    kind = in_bytes.kind_in_bytes(sizes, dtype, request)
-    fresh = in_bytes._kind.__wrapped__(request._replace(workspace=0), sizes, dtype)
-    assert (kind is None) == (fresh is None)
-    if kind is not None:
-        with compiled.numpy_forms():
-            kind.steps(0, 1)
-        assert kind.steps(0, 1) is not None
+        assert scaled_by_counting(Pair(Factor(a, 0), Factor(b, 1), request)) is None

@@ -10,8 +10,11 @@ from multiword.formats import FORMATS
 from ozaki.arguments import request_of
 from ozaki.certificate.counting import Bounds, compute_bounds
 from ozaki.certificate.decision import UNDECIDED, certify_by_counting, decide_stack
-from ozaki.execution import groups, stacks
-from ozaki.product.factor import stacked_factors
+from ozaki.execution import captured, executors, groups
+from ozaki.execution.groups import Groups
+from ozaki.execution.stacks import multiply_stacks
+from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
 from tests.matrices import FACES, TARGETS, in_dtype, matrices
@@ -28,8 +31,10 @@ def xp(request):
 @pytest.fixture(autouse=True)
 def small_groups_on_a_gpu(request, monkeypatch):
     """Groups of two products go together on a GPU, too."""
-    for name in ("SMALLEST_GROUP", "FEWEST_HARD") if request.node.get_closest_marker("gpu") else ():
-        monkeypatch.setattr(stacks, name, 2)
+    if request.node.get_closest_marker("gpu"):
+        monkeypatch.setattr(groups, "SMALLEST_GROUP", 2)
+        monkeypatch.setattr(captured, "FEWEST_HARD", 2)
+        monkeypatch.setattr(executors, "chosen", executors.chosen.__wrapped__)
 
 
 def stack(kinds, shape, dtype):
@@ -45,10 +50,18 @@ def request_for(x, accuracy=None, scheme="auto", engine="auto", workspace=None):
     return request_of(x, accuracy or TARGETS[x.dtype.name], scheme, None, engine, workspace)
 
 
+def alone(pair, index, one=Pair.one):
+    """One product that is left of a stack, but no stack product by product."""
+    assert pair.stack == 1
+    return one(pair, index)
+
+
 def check(xp, a, b, face, **options):
     """The products come together, and each has the bits that it has alone."""
     x, y = xp.asarray(a), xp.asarray(b)
-    found = stacks.stacked_products(x, y, request_for(x, **options))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pair, "one", alone)
+        found = multiply_stacks(x, y, request_for(x, **options))
     with np.errstate(all="ignore"):
         expected = np.stack([face(x, y, **options) for x, y in zip(a, b, strict=True)])
     assert same(on_host(found), expected)
@@ -143,9 +156,10 @@ def test_products_that_need_equal_widths_are_computed_together():
     a, b = mixed_stack((7, 68, 61), "float64")
     widths = []
     for copies in (1, 10):
-        many = [np.concatenate([x] * copies) for x in (a, b.swapaxes(1, 2))]
+        many = [np.concatenate([x] * copies) for x in (a, b)]
         with np.errstate(all="ignore"):
-            runs = list(groups._groups(*stacked_factors(*many), request_for(a)))
+            pair = Pair(*(Factor(x, i, stack=len(x)) for i, x in enumerate(many)), request_for(a))
+            runs = list(groups._groups(groups._side_by_side(pair)))
         widths.append([len(indices) for indices, *_ in runs])
     # One run for each width, however many products.
     assert widths[1] == [10 * products for products in widths[0]]
@@ -210,8 +224,10 @@ def test_schemes_and_engines(scheme):
     expected = np.stack([ozaki.accurate_dgemm(x, y) for x, y in zip(a, b, strict=True)])
     for engine in ("host", "modular", "tensorcore"):
         assert same(ozaki.matmul(a, b, scheme=scheme, engine=engine), expected)
-        at_once = stacks.stacked_products(a, b, request_for(a, scheme=scheme, engine=engine))
-        assert (at_once is not None) == (scheme == "residues")
+        pair = Pair(
+            Factor(a, 0, stack=3), Factor(b, 1, stack=3), request_for(a, scheme=scheme, engine=engine)
+        )
+        assert (Groups.refuses(pair.signature) is None) == (scheme == "residues")
 
 
 @pytest.mark.parametrize(

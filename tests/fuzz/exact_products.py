@@ -1,6 +1,5 @@
 """The products of `ozaki` against their definition in Python's integers."""
 
-from contextlib import ExitStack
 from fractions import Fraction
 from unittest.mock import patch
 
@@ -9,7 +8,10 @@ import numpy as np
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import numpy_forms
-from ozaki.execution import at_once, few_columns, short_rows
+from ozaki.execution import executors
+from ozaki.execution.few_columns import FewColumns
+from ozaki.execution.short_rows import ShortRows
+from ozaki.tuning import LONGEST_SHORT_ROW
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
     SMALL_INTEGERS,
@@ -366,13 +368,11 @@ def row_by_row(draw: Draw) -> None:
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     given = operands(draw, dtype, m, k, n) if draw.chance(0.7) else _near_ties(draw, dtype, m, k, n)
     options = draw.pick("options", {}, {}, {"accuracy": "normwise"}, {"accuracy": "exact"})
-    limits = (
-        *((at_once, "LEAST_ROW_BY_ROW", 1), (short_rows, "FEWEST_ROWS", 1)),
-        (few_columns, "LEAST_BY_COLUMNS", dict.fromkeys(range(5), 1)),
-    )
-    with ExitStack() as stack:
-        for limit in limits:
-            stack.enter_context(patch.object(*limit))
+    executor = ShortRows if k <= LONGEST_SHORT_ROW else FewColumns
+    with (
+        patch.object(executor, "cost", -1.0),
+        patch.object(executors, "chosen", executors.chosen.__wrapped__),
+    ):
         got = GEMMS[dtype](**given, **options)
     with numpy_forms():
         expected = GEMMS[dtype](**given, **options)

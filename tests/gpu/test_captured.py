@@ -8,7 +8,7 @@ import pytest
 import ozaki
 from multiword.runtime import graphs, memory
 from ozaki import accurate_dgemm
-from ozaki.execution import cache, captured, gemm, repeated
+from ozaki.execution import cache, captured, executors, repeated
 from ozaki.product import steps
 from ozaki.residues import system
 from tests.matrices import FACES, KINDS, in_dtype, matrices
@@ -399,7 +399,7 @@ def test_out_wherever_it_lies(cupy, monkeypatch, where):
             at_once.append(result is out)
         return memory.delivered(result, out)
 
-    for module in (gemm, repeated):
+    for module in (executors, repeated):
         monkeypatch.setattr(module, "delivered", noted)
     kinds = ["uniform", "uniform", "uniform", "wide4", "sparse", "graded", "nan", "uniform"]
     for i, kind in enumerate(kinds):

@@ -11,8 +11,9 @@ from ozaki.certificate.decision import decide_stack
 from ozaki.certificate.pairwise import proves_nothing
 from ozaki.certificate.small import scales_and_bounds
 from ozaki.definition.decision import EVERYTHING
-from ozaki.execution import groups, stacks
-from ozaki.product.factor import stacked_factors
+from ozaki.execution import executors, groups
+from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.product.steps import SPARE_BITS, row_limit
 from ozaki.scaling.scales import widened
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -65,9 +66,11 @@ def test_decisions_are_the_hosts(cupy, dtype, shape, zeros, spread):
     )
     columns[2] = columns[2] / 2.0 ** np.arange(0, 3 * k, 3)
     request = request_of(rows, "fp64" if dtype in DOUBLE else "fp32", "auto", None, "auto", None)
-    a, b = stacked_factors(rows, columns)
+    a = Factor(rows.reshape(-1, k), 0, stack=stack)
+    b = Factor(columns.reshape(-1, k).T, 1, stack=stack)
+    pair = Pair(a, b, request)
     with np.errstate(all="ignore"):
-        data = groups._StackData(a, b, request)
+        data = groups._StackData(pair)
         bounds = data.versions[0].bounds.wait_for_stack()
         bits = decide_stack(bounds, a.length, request.limits, data.answer)
     given = tuple([real_parts(cupy.asarray(x)) for x in (rows, columns)])
@@ -77,7 +80,7 @@ def test_decisions_are_the_hosts(cupy, dtype, shape, zeros, spread):
     assert same(states == NOT_FINITE, bounds[:, 0] == NOT_FINITE)
     decided, lossless = states == DECIDED, bits == EVERYTHING
     norm, exact = data.versions[0].scales, (a.exact_scales, b.exact_scales)
-    room = row_limit(a, request).bits + 2 * SPARE_BITS - (a.length - 1).bit_length()
+    room = row_limit(pair).bits + 2 * SPARE_BITS - (a.length - 1).bit_length()
     fits = np.ones(stack, np.bool_)
     for scale, of_norm, lossless_scale, x in zip(found, norm, exact, (a, b), strict=True):
         of_norm, lossless_scale = of_norm.reshape(stack, -1), lossless_scale.reshape(stack, -1)
@@ -107,8 +110,8 @@ def test_stacks_that_a_gpu_decides_of_are_replayed(cupy, monkeypatch, dtype, mak
         if call == 3 and (
             n < 40 or make is blocks
         ):  # translations and 1600 numbers: wider than there is room
-            monkeypatch.setattr(stacks, "grouped_products", None)
-            monkeypatch.setattr(stacks, "computed", None)
+            monkeypatch.setattr(groups.Groups, "run", None)
+            monkeypatch.setattr(executors, "_rest", None)
         assert same(ozaki.matmul(cupy.asarray(x), cupy.asarray(y)).get(), expected)
 
 

@@ -15,6 +15,7 @@ from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import pairwise_bound
 from ozaki.certificate.small import scales_and_bounds
 from ozaki.product.by_norms import split_by_norms
+from ozaki.product.pair import Pair
 from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
@@ -324,9 +325,9 @@ def test_pairwise_bounds(cupy, workspace, kind, dtype, shape):
         left, right = factors_of(x, y, dtype)
         request = Request(accuracy, "auto", None, get_engine("auto", x), workspace)
         with np.errstate(all="ignore"):
-            scales = both_norm_scales(left, right, request)
-            pending = bounds(left, right, request, scales)
-            bound = pairwise(left, right, request, pending)()
+            pair = Pair(left, right, request)
+            pending = bounds(pair, both_norm_scales(pair))
+            bound = pairwise(pair, pending)()
             known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
             found.append((bound, [cupy.asnumpy(x).tolist() for x in known]))
     assert found[0] == found[1]

@@ -11,8 +11,10 @@ from multiword.formats import FORMATS
 from multiword.runtime.parallel import BLOCK_ELEMENTS
 from ozaki import accurate_dgemm
 from ozaki.arguments import request_of
-from ozaki.execution import eager
+from ozaki.execution.executors import product
 from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
+from ozaki.product.scale import scale
 from ozaki.product.steps import equilibrated, inner_exponents
 from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents
@@ -178,8 +180,8 @@ def test_exact_products_are_the_same_and_cheaper(kind, dtype):
     results, costs = [], []
     for equilibrated_before in (False, True):  # factors that have been are not equilibrated again
         factors = [Factor(x, side, equilibrated=equilibrated_before) for side, x in enumerate((a, b))]
-        results.append(eager.product(*factors, request))
-        costs.append(eager.scale(*factors, request)[1].scheme.products)
+        results.append(product(Pair(*factors, request)))
+        costs.append(scale(Pair(*factors, request))[1].scheme.products)
     assert same(results[0], rounded_product(a, b, dtype))
     assert same(results[1], results[0])
     assert 3 * costs[0] < costs[1] or TARGETS[dtype] == "fp32"
@@ -189,8 +191,8 @@ def test_exact_products_are_the_same_and_cheaper(kind, dtype):
 def test_other_accuracies_are_not_equilibrated(accuracy):
     a, b = graded("linear", (6, 40, 5))
     request = request_of(a, accuracy, "auto", None, "auto", None)
-    factors, _, _ = eager.scale(Factor(a, 0), Factor(b, 1), request)
-    assert not any(x.equilibrated for x in factors)
+    pair, _, _ = scale(Pair(Factor(a, 0), Factor(b, 1), request))
+    assert not any(x.equilibrated for x in (pair.a, pair.b))
 
 
 # the parts -------------------------------------------------------------------------------------------
@@ -271,11 +273,12 @@ def test_no_pair_is_certified_worse(kind):
         else:
             a, b = graded(kind, shape, seed=seed)
         (left, right), scales, request = scaled(a, b)
-        done = equilibrated(left, right, request, scales, inner_exponents(left, right, scales))
+        pair = Pair(left, right, request)
+        done = equilibrated(pair, scales, inner_exponents(pair, scales))
         assert done is not None or kind in ("mild", "wild")
         if done is None:
             continue
-        _, new_left, new_right = done
+        _, (new_left, new_right, *_) = done
         (*_,), new_scales, _ = scaled(new_left.matrix, new_right.matrix)
         before, after = (
             ratios(x, y, s) for x, y, s in ((a, b, scales), (new_left.matrix, new_right.matrix, new_scales))
@@ -306,7 +309,8 @@ def test_a_column_in_other_units_is_no_grade():
     a, b = rng.standard_normal((2, 50, 50))
     a[:, 7] *= 2.0**60
     (left, right), scales, request = scaled(a, b)
-    assert equilibrated(left, right, request, scales, inner_exponents(left, right, scales)) is None
+    pair = Pair(left, right, request)
+    assert equilibrated(pair, scales, inner_exponents(pair, scales)) is None
 
 
 def test_exponents_of_blocks_of_rows_merge():
@@ -325,7 +329,8 @@ def test_exponents_of_blocks_of_rows_merge():
 def test_the_request_of_a_plan_and_of_a_product_agree():
     a, b = graded("linear", (6, 40, 5))
     request = request_of(a, "fp64", "auto", None, "auto", None)
-    factors, scaled_product, certificate = eager.scale(Factor(a, 0), Factor(b, 1), request)
-    assert all(x.equilibrated for x in factors)
+    pair, scaled_product, certificate = scale(Pair(Factor(a, 0), Factor(b, 1), request))
+    assert pair.a.equilibrated
+    assert pair.b.equilibrated
     assert certificate.bits <= 7
     assert ozaki.plan(a, b).products == scaled_product.scheme.products

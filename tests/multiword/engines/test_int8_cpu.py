@@ -24,8 +24,9 @@ from multiword.runtime.compiled import compiled
 from ozaki.arguments import request_of
 from ozaki.definition.decision import OCTAVES
 from ozaki.execution import in_bytes
-from ozaki.execution.at_once import products_at_once
-from ozaki.execution.in_bytes import Kind
+from ozaki.execution.in_bytes import Bytes
+from ozaki.product.factor import Factor
+from ozaki.product.pair import Pair
 from ozaki.residues.system import residue_system
 from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.matrices import FACES, KINDS, in_dtype, matrices
@@ -324,7 +325,9 @@ def test_small_products_by_one_call(kernel, kind, dtype):
     a, b = (np.array(x) for x in zip(*pairs, strict=True))
     for accuracy in ("fp64", "fp32", "normwise"):
         request = request_of(a, accuracy, "auto", None, engine, None)
-        found, undecided = products_at_once(a, b.swapaxes(1, 2), request)
+        pair = Pair(Factor(a, 0, stack=2), Factor(b, 1, stack=2), request)
+        found, undecided = np.empty(pair.result_shape, a.dtype), np.zeros(2, np.bool_)
+        undecided[Bytes(pair.signature).run(pair, found).left] = True
         assert undecided[1]
         assert kind != "uniform" or not undecided[0]
         for i, (x, y) in enumerate(pairs):
@@ -335,7 +338,8 @@ def test_small_products_by_one_call(kernel, kind, dtype):
 
 def at_once(a, b, out, engine, threads=1):
     """Multiply stacks by one compiled call, and check all products whose integers do not grow."""
-    kind = Kind(request_of(a, "normwise", "auto", None, engine, None), (*a.shape[1:], b.shape[2]), a.dtype)
+    request = request_of(a, "normwise", "auto", None, engine, None)
+    kind = Bytes(Pair(Factor(a, 0, stack=len(a)), Factor(b, 1, stack=len(a)), request).signature)
     stack = in_bytes._Stack(kind, a, b, out, threads)
     stack.multiply(np.arange(len(a)), 0, in_bytes._Numbers(kind))
     assert not stack.bits.any()
@@ -359,7 +363,8 @@ def test_threads_that_meet_after_each_step(kernel, shape, dtype):
 def test_a_thread_whose_others_do_not_finish_returns(kernel):
     """As if one had taken the first unit of a step, and been stopped; what is left can be done later."""
     x = np.random.default_rng(0).standard_normal((1, 70, 70))
-    kind = Kind(request_of(x, "fp64", "auto", None, Int8Cpu(kernel), None), (70, 70, 70), x.dtype)
+    request = request_of(x, "fp64", "auto", None, Int8Cpu(kernel), None)
+    kind = Bytes(Pair(Factor(x[0], 0), Factor(x[0], 1), request).signature)
     steps, form, out = kind.steps(0, 1), compiled(in_bytes.FORM), np.empty_like(x)
     products = form.compiled_products(steps.kernel, steps.split_units, steps.multiply_units)
     stack, numbers = in_bytes._Stack(kind, x, x, out, 1), in_bytes._Numbers(kind)
