@@ -86,7 +86,11 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
 }
 
 /* The first block waits for the maxima of all others, and tells the host while they split; of these, those with rows of
-   A come before those with rows of B. */
+   A come before those with rows of B.
+
+   The wait ends: the others need nothing of the first block, and a multiprocessor has room for BLOCKS, at least two,
+   so where it waits another runs. Only as many of these launches at once, in streams of their own, as all blocks that
+   the GPU holds could leave no room, at least 28 on a slice of 14 multiprocessors. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, int padded_a, Paired paired_a,
                StridedParts b, Rows rows_b, NormScales scales_b, WORD *words_b, int padded_b, Paired paired_b,

@@ -399,8 +399,10 @@ def test_out_by_position_and_of_other_shapes():
         np.sum(x, 0, out=np.empty((2, 4)))
     with pytest.raises(ValueError, match="core dimension"):
         np.matmul(x, B, out=np.empty((5, 2)))
+    whole = np.sum(x, 0, out=np.empty(4, int))  # NumPy's reductions cast to any dtype of out
+    assert whole.tolist() == [int(total) for total in ozaki.sum(A, 0)]
     with pytest.raises(TypeError, match="Cannot cast"):
-        np.sum(x, 0, out=np.empty(4, int))
+        np.dot(x, B, out=np.empty((5, 3), int))
 
 
 def test_exceptions_are_numpys():
