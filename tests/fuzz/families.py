@@ -68,6 +68,7 @@ FAMILIES = {
     "TensorCore.gemm, others": Family(_CORE, RATIONAL),
     "multiword.matmul": Family("multiword.matmul multiword.matmul_plan", BOUND),
     "batched_matmul": Family("multiword.batched_matmul multiword.HalfComplex", BOUND),
+    "situation: wrong out": Family("", BITS),
     "situation: re-entry": Family("", BITS),
     "situation: float modes": Family("", BITS),
     "situation: threads": Family("", BITS),
