@@ -33,7 +33,7 @@ class Function:
     special : pairs of a condition and a value, functions of the arguments: what is written elsewhere, and
         where the text's result would be of another sign or slow. The last that holds counts.
     safe : the argument that the text has elsewhere.
-    arguments : how many.
+    arguments : how many; in messages they are called `names`.
     loss : bits by which results are worse than the machine's, of float32 and float64.
     exact : a function of the arguments that returns the value where that is rational, or else None.
     """
@@ -45,6 +45,7 @@ class Function:
     special: tuple[tuple[Callable[..., Any], Any], ...] = ()
     safe: float = 0.5
     arguments: int = 1
+    names: str = "xy"
     loss: tuple[int, int] = (0, 0)
     exact: Callable[..., Fraction | None] | None = None
 
@@ -502,6 +503,7 @@ def angle(value: float) -> Callable[[Any, Any], Any]:
     (lambda y, x: infinite(y) & (x == -inf), angle(3 * pi / 4)),
     either_nan,
     arguments=2,
+    names="yx",
 )
 def atan2(m, y, x):
     """The angle of (x, y), from -π to π."""

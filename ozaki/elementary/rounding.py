@@ -73,7 +73,8 @@ def _to_single(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     lo = 0.0 if x.lo is None else x.lo if e is None else _scaled(x.lo, e)
     margin = abs(hi) * error
     result = single(_odd_sum(hi, lo + margin))
-    return result, result != single(_odd_sum(hi, lo - margin))
+    undecided = result != single(_odd_sum(hi, lo - margin))
+    return where(result == 0.0, x.hi * 0.0, result), undecided
 
 
 def _odd_sum(a: Any, b: Any) -> Any:
