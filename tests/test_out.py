@@ -35,7 +35,8 @@ PRODUCTS = {
 
 
 def _elementwise(record):
-    return lambda out=None, on=np.asarray: record.value(*[on(A) for _ in record.arrays], out=out)
+    x = A if record.name == "acosh" else A / 8  # where it has values
+    return lambda out=None, on=np.asarray: record.value(*[on(x) for _ in record.arrays], out=out)
 
 
 PRODUCTS |= {f"ozaki.{n}": _elementwise(r) for n, r in PUBLIC.items() if r.heading == "Elementary functions"}
