@@ -269,9 +269,10 @@ def _elementary(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., 
 
 
 _ELEMENTARY = {
-    getattr(np, name): getattr(elementary, name)
+    ufunc: getattr(elementary, name)
     for name in elementary.__all__
-    if isinstance(getattr(np, name, None), np.ufunc) and name != "sqrt"  # IEEE 754's, NumPy's is the same
+    if isinstance(ufunc := getattr(np, name, None), np.ufunc) and ufunc.nin == 1
+    if ufunc is not np.sqrt  # IEEE 754's: NumPy's is the same
 }
 
 UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {

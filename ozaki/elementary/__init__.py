@@ -8,7 +8,8 @@ a longer text decides, and integers of as many bits as that takes what even this
     tables     the tables; `pieces`: those of erf and its tails
     values     what texts compute with: NumPy arrays, or entries of a trace (`tracing`)
     words      sums of two float64; `cores`: exp, log, sin, atan of these; `many`: the same in many digits
-    functions  the texts, where they hold, and special values
+    functions  all texts, in `exponentials`, `normal`, `logarithms`, `angles`, `two_arguments`, each with the
+               range in which it holds and special values (`record`)
     rounding   from a text's number to a float
     evaluate   on a CPU, by `loops_numba`; `cuda`: on a GPU; `api`: arguments and layouts
 """

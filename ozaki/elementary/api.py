@@ -23,6 +23,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from ozaki.elementary.evaluate import by_integers, evaluate
+from ozaki.elementary.functions import FUNCTIONS
 
 _HALVES = {"float16": "fp16", "bfloat16": "bf16"}
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -31,11 +32,12 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 @on_device_of_arrays
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
-    arrays, dtype = _operands(name, x)
+    names = FUNCTIONS[name].names
+    arrays, dtype = _operands(name, x, names)
     mask = None if where is True else as_array(where, "where")
     if mask is not None and mask.dtype != bool:
         raise TypeError(f"where must be boolean, got {mask.dtype}")
-    check_same_device(**dict(zip("xy", arrays, strict=False)), where=mask)
+    check_same_device(**dict(zip(names, arrays, strict=False)), where=mask)
     shape = _shape(*(a.shape for a in arrays), *([] if mask is None else [mask.shape]))
     if out is not None:
         check_out(out, arrays[0], shape, dtype)
@@ -47,24 +49,24 @@ def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> An
     return result if out is not None or is_cupy(result) else result[()]
 
 
-def _operands(name: str, x: Sequence[Any]) -> tuple[list[Array], np.dtype]:
+def _operands(name: str, x: Sequence[Any], names: str) -> tuple[list[Array], np.dtype]:
     """Return the arguments in the dtype to compute in, and that of the result.
 
     A Python number takes the dtype of an array beside it; integers and booleans become float64.
     """
-    arrays = [as_array(a, label) for a, label in zip(x, "xy", strict=False)]
-    for a, label in zip(arrays, "xy", strict=False):
+    arrays = [as_array(a, label) for a, label in zip(x, names, strict=False)]
+    for a, label in zip(arrays, names, strict=False):
         if a.dtype.kind == "c":
             raise TypeError(f"{label} must be real, got {a.dtype}: ozaki.{name} takes real numbers")
     counted = [a for a, given in zip(arrays, x, strict=True) if not isinstance(given, int | float)] or arrays
-    names = {a.dtype.name if a.dtype.name in _FLOATS else "float64" for a in counted}
-    if "float64" in names:
+    kinds = {a.dtype.name if a.dtype.name in _FLOATS else "float64" for a in counted}
+    if "float64" in kinds:
         dtype: np.dtype = np.dtype(np.float64)
     else:  # no half holds the numbers of the other
-        dtype = np.dtype(np.float32) if "float32" in names or len(names) > 1 else counted[0].dtype
+        dtype = np.dtype(np.float32) if "float32" in kinds or len(kinds) > 1 else counted[0].dtype
     work = np.dtype(np.float32 if dtype == np.float32 else np.float64)
     converted = []
-    for a, label in zip(arrays, "xy", strict=False):
+    for a, label in zip(arrays, names, strict=False):
         if a.dtype != work:
             a = widened(a, label) if work == np.float64 else round_to(to_float64(a), "fp32")
         converted.append(a)

@@ -17,7 +17,7 @@ import multiword
 import ozaki
 from tests.inputs.extras import EXTRAS, function_of, missing_package, public_names
 from tests.inputs.kinds import BFLOAT16, EMPTY, SCALARS, Kind
-from tests.inputs.tables import _CORE, TABLES, Function
+from tests.inputs.tables import _CORE, ELEMENTARY, TABLES, Function
 from tests.oracle import FORMATS
 from tests.reductions import ONE_ARRAY, REFERENCES
 
@@ -248,6 +248,15 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "multiword.round_to": (TYPE, lambda: multiword.round_to(_ROW, "fp64")),
     "multiword.underflow_counts": (TYPE, lambda: multiword.underflow_counts(_ROW)),
     "multiword.TensorCore": (TYPE, lambda: _CORE.gemm(_WIDE[0], np.eye(2))),
+    **{
+        f"{module}.{name}": (TYPE, lambda module=module, name=name: function_of(module, name)(_ROW))
+        for module in ("ozaki", "ozaki.dask")
+        for name in ELEMENTARY
+    },
+    **{
+        f"ozaki.{name}": (TYPE, lambda name=name: getattr(ozaki, name)(_ROW, _ROW))
+        for name in ("pow", "atan2", "hypot", "logaddexp")
+    },
 }
 """For every function that takes int64: a call with integers of which one is beyond 2**53. It is a TypeError,
 or has the value 1 where they count as they are."""

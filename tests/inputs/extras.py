@@ -16,7 +16,7 @@ import numpy as np
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 from tests.inputs.kinds import KINDS, Kind, cast, first, lying, of_dask, of_jax, of_torch
-from tests.inputs.tables import EYE, MATRIX, Function
+from tests.inputs.tables import ELEMENTARY, EYE, MATRIX, Function
 from tests.reductions import ONE_ARRAY
 
 ROOT = Path(__file__).parents[2]
@@ -138,6 +138,7 @@ _JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
 
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
+        *_reductions("ozaki.dask", ELEMENTARY, holds="real", **_DASK),
         *_reductions("ozaki.dask", (*ONE_ARRAY, "average", "cumsum"), **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),

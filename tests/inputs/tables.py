@@ -9,6 +9,7 @@ import numpy as np
 
 import multiword
 import ozaki
+from ozaki.public import PUBLIC
 from tests.inputs.kinds import KINDS, Kind, like
 from tests.reductions import ONE_ARRAY
 
@@ -79,6 +80,9 @@ _of_singles = partial(Function, base=SINGLE, dtype=np.float32, holds="float32")
 _of_halves = partial(Function, base=HALF, takes="matrix", holds="half")
 _of_core = partial(Function, "multiword.TensorCore", takes="matrix", holds="real")
 
+ELEMENTARY = tuple(n for n, r in PUBLIC.items() if r.heading == "Elementary functions" and r.arrays == ("x",))
+"""The functions of one number, element by element."""
+
 TABLES: dict[str, tuple[Function, ...]] = {
     "Products": tuple(_gemms()),
     "Products like NumPy's": (
@@ -139,16 +143,14 @@ TABLES: dict[str, tuple[Function, ...]] = {
         Function("ozaki.fingerprint", "x", ozaki.fingerprint),
     ),
     "Elementary functions": (
+        *(Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real") for name in ELEMENTARY),
         *(
-            Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real")
-            for name in ozaki.elementary.__all__
-            if ozaki.public.PUBLIC[name].arrays == ("x",)
-        ),
-        *(
-            Function(f"ozaki.{f.__name__}", argument, call, holds="real")
-            for f in (ozaki.pow, ozaki.atan2, ozaki.hypot, ozaki.logaddexp)
-            for argument, call in (
-                (next(iter(ozaki.public.PUBLIC[f.__name__].parameters)), lambda x, f=f: f(x, x)),
+            Function(f"ozaki.{f.__name__}", argument, lambda x, f=f: f(x, x), holds="real")
+            for f, argument in (
+                (ozaki.pow, "x"),
+                (ozaki.atan2, "y"),
+                (ozaki.hypot, "x"),
+                (ozaki.logaddexp, "x"),
             )
         ),
     ),

@@ -1,0 +1,58 @@
+"""erf and the functions of the normal distribution."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+
+from ozaki.elementary.record import (
+    above,
+    below,
+    bounded,
+    decaying,
+    function,
+    lifted,
+    same,
+    sigmoid_of,
+    with_sign,
+    zero,
+)
+
+
+@function(-inf, inf, zero)
+def erf(m, x):
+    """x times a smooth function of x² up to 6, from where on it rounds to 1."""
+    a = bounded(m, x, 6.0)
+    factor, shift = lifted(m, with_sign(m, x, a))
+    return m.erf_ratio(a) * factor, shift
+
+
+@function(-7.0, 28.0, above(28.0, 0.0), below(-7.0, 2.0))
+def erfc(m, x):
+    """exp(-x²) times a smooth function of |x|, taken from 2 for x < 0."""
+    a = abs(x)
+    M, e, E = decaying(m, m.number(a) * m.number(a))
+    factor = m.tail(a, False)
+    negative = x < 0.0
+    return m.where(negative, 2.0 - E * factor, M * factor), m.where(negative, 0, e)
+
+
+@function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero)
+def gelu(m, x):
+    """x·Φ(x), Φ(x) = exp(-x²/2) times a smooth function of |x| for x < 0, and 1 - Φ(-x)."""
+    a = abs(x)
+    M, e, E = decaying(m, (m.number(a) * m.number(a)).times_power(m.power(-1)))
+    smooth = m.tail(a, True)
+    negative = x < 0.0
+    factor, shift = lifted(m, x)
+    return m.where(negative, M * smooth, 1.0 - E * smooth) * factor, m.where(negative, e, 0) + shift
+
+
+@function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1))
+def gelu_tanh(m, x):
+    """x·sigmoid(2√(2/π)·(x + 0.044715·x³))."""
+    a = m.number(abs(x))
+    cubic = m.constant("sqrt(2/pi)") * 2.0 * (a * (1.0 + a * a * m.number(Fraction(44715, 10**6))))
+    s, e = sigmoid_of(m, x, cubic)
+    factor, shift = lifted(m, x)
+    return s * factor, e + shift

@@ -1,0 +1,139 @@
+"""hypot, logaddexp, atan2 and pow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf, isqrt, nan, pi
+from typing import Any
+
+from ozaki.elementary import values
+from ozaki.elementary.record import decaying, function, integral, with_sign
+
+
+def _even_scale(m, large):
+    """A power of two by which the squares of numbers up to `large` stay in range, and its exponent."""
+    huge, small = large > 2.0**500, large < 2.0**-400
+    scale = m.where(huge, 2.0**-600, m.where(small, 2.0**600, 1.0))
+    return scale, m.where(huge, 600, m.where(small, -600, 0))
+
+
+either_nan = (lambda x, y: (x != x) | (y != y)), nan
+
+
+def infinite(x: Any) -> Any:
+    return abs(x) == inf
+
+
+@function(
+    -inf,
+    inf,
+    (lambda x, y: (x == 0.0) & (y == 0.0), 0.0),
+    (lambda x, y: infinite(x) | infinite(y), inf),
+    arguments=2,
+)
+def hypot(m, x, y):
+    """√(x² + y²)."""
+    a, b = abs(x), abs(y)
+    large, small = m.where(a > b, a, b), m.where(a > b, b, a)
+    scale, e = _even_scale(m, large)
+    large, small = m.number(large).times_power(scale), m.number(small).times_power(scale)
+    return (large * large + small * small).sqrt(), e
+
+
+@function(
+    -inf,
+    inf,
+    (lambda x, y: x == -inf, lambda x, y: y + 0.0),  # +0 for -0
+    (lambda x, y: y == -inf, lambda x, y: x + 0.0),
+    (lambda x, y: (x == inf) | (y == inf), inf),
+    either_nan,
+    arguments=2,
+    loss=(4, 4),
+)
+def logaddexp(m, x, y):
+    """log(e**x + e**y) = x + log1p(e**(y - x)) for x >= y."""
+    large, small = m.where(x > y, x, y), m.where(x > y, y, x)
+    gap = large - small
+    m.doubtful((gap > 690.0) & (abs(large) < 2.0**-900))  # perhaps a subnormal result
+    exact = m.number(large) - m.number(small)
+    _, _, E = decaying(m, m.where(gap > 800.0, m.number(800.0), exact))
+    return m.balanced(m.number(large), m.log1p(E))
+
+
+def minus(x: Any) -> Any:
+    """Return whether the sign of a value is negative, -0 included."""
+    return values.bits(x) < 0
+
+
+def angle(value: float) -> Callable[[Any, Any], Any]:
+    return lambda y, x: values.where(minus(y), -value, value)
+
+
+@function(
+    -inf,
+    inf,
+    (lambda y, x: (y == 0.0) & ~minus(x), lambda y, x: y),
+    (lambda y, x: (y == 0.0) & minus(x), angle(pi)),
+    (lambda y, x: (y != 0.0) & (x == 0.0), angle(pi / 2)),
+    (lambda y, x: (x == inf) & ~infinite(y), angle(0.0)),
+    (lambda y, x: (x == -inf) & ~infinite(y), angle(pi)),
+    (lambda y, x: infinite(y) & ~infinite(x), angle(pi / 2)),
+    (lambda y, x: infinite(y) & (x == inf), angle(pi / 4)),
+    (lambda y, x: infinite(y) & (x == -inf), angle(3 * pi / 4)),
+    either_nan,
+    arguments=2,
+    names="yx",
+)
+def atan2(m, y, x):
+    """The angle of (x, y), from -π to π."""
+    a, b = abs(y), abs(x)
+    scale, _ = _even_scale(m, m.where(a > b, a, b))
+    m.doubtful(a * 2.0**450 < b * 2.0**-450)  # perhaps a subnormal result
+    theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale))
+    return with_sign(m, y, m.where(x < 0.0, m.constant("pi") - theta, theta))
+
+
+def odd(y: Any) -> Any:
+    """Return whether a value is an odd integer."""
+    half = abs(y) * 0.5
+    return integral(y) & (half < 2.0**52) & ((half + 2.0**52) - 2.0**52 != half)
+
+
+def _power(x: float, y: float) -> Fraction | None:
+    """The exact power, of exponents k or k/2; others are no half way case, or take many digits."""
+    base, count = Fraction(abs(x)), y
+    if not float(y).is_integer():
+        root = Fraction(isqrt(base.numerator), isqrt(base.denominator))
+        if root * root != base:
+            return None
+        base, count = root, 2 * y
+    if not float(count).is_integer() or abs(count) > 64:
+        return None
+    return base ** int(count) * (-1 if x < 0 and odd(y) else 1)
+
+
+@function(
+    -inf,
+    inf,
+    (lambda x, y: (x < 0.0) & ~integral(y), nan),
+    (lambda x, y: (x == 0.0) & (y > 0.0), lambda x, y: values.where(odd(y), x, 0.0)),
+    (lambda x, y: (x == 0.0) & (y < 0.0), lambda x, y: values.where(odd(y) & minus(x), -inf, inf)),
+    (lambda x, y: infinite(x) & (y > 0.0), lambda x, y: values.where(odd(y) & minus(x), -inf, inf)),
+    (lambda x, y: infinite(x) & (y < 0.0), lambda x, y: values.where(odd(y) & minus(x), -0.0, 0.0)),
+    (lambda x, y: infinite(y) & (((abs(x) < 1.0) & (y > 0.0)) | ((abs(x) > 1.0) & (y < 0.0))), 0.0),
+    (lambda x, y: infinite(y) & (((abs(x) > 1.0) & (y > 0.0)) | ((abs(x) < 1.0) & (y < 0.0))), inf),
+    (lambda x, y: infinite(y) & (abs(x) == 1.0), 1.0),
+    (lambda x, y: (y == 0.0) | (x == 1.0), 1.0),
+    arguments=2,
+    loss=(5, 1),
+    exact=_power,
+)
+def pow(m, x, y):
+    """exp(y·log|x|), the logarithm in more digits, and the sign of an odd power."""
+    a = abs(x)
+    small = a < 2.0**-1022
+    exponent = m.finer().log(m.where(small, a * 2.0**54, a), m.where(small, -54, 0)) * y
+    bounded = m.where(exponent > 800.0, 800.0, m.where(exponent < -800.0, -800.0, exponent))
+    M, e = m.exp(bounded)
+    return m.where(x < 0.0, m.where(odd(y), -M, M), M), e

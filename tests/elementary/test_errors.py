@@ -1,0 +1,79 @@
+"""The errors of texts are less than half of what Ziv's test allows, measured in many digits."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ozaki.elementary.cores import Machine
+from ozaki.elementary.evaluate import _compiled
+from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.many import Many
+from ozaki.elementary.rounding import FIRST, LAST, error_of
+from tests.elementary import test_two_arguments as two
+from tests.elementary.test_functions import bits, ordinary
+
+
+def arguments(name, of_single):
+    """Arguments of a text's own range, of which none is special."""
+    function = FUNCTIONS[name]
+    if function.arguments == 2:
+        x = [z[::3] for z in two.pairs(name, 60)]
+    else:
+        tiny = np.exp2(np.linspace(-54, -5, 30))
+        x = [np.concatenate([ordinary(name, 60, seed=6), tiny, -tiny, np.linspace(0.001, 0.009, 30)])]
+    if of_single:
+        x = [z.astype(np.float32).astype(np.float64) for z in x]
+    used = (x[0] >= function.low) & (x[0] <= function.high)
+    for condition, _ in function.special:
+        used &= ~np.asarray(condition(*x), bool)
+    return [z[used] for z in x]
+
+
+def exact_parts(number, e, count):
+    hi, lo, e = (np.broadcast_to(0 if z is None else z, count) for z in (number.hi, number.lo, e))
+    return [
+        (Fraction(h) + Fraction(low)) * Fraction(2) ** int(k)
+        for h, low, k in zip(hi.tolist(), lo.tolist(), e, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("of_single", "last"), [(True, False), (False, False), (False, True)])
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_errors(name, of_single, last):
+    function, x = FUNCTIONS[name], arguments(name, of_single)
+    m = Machine(LAST if last else FIRST[of_single])
+    with np.errstate(all="ignore"):
+        number = function.text(m, *x)
+        number, e = number if isinstance(number, tuple) else (number, None)
+        doubtful = np.logical_or.reduce([np.zeros(len(x[0]), bool), *m.doubts])
+    allowed = error_of(function, m, of_single) / 2
+    for i, found in enumerate(exact_parts(number, e, len(x[0]))):
+        if not doubtful[i]:
+            many = Many(240)
+            value = function.text(many, *(float(z[i]) for z in x))
+            value, k = value if isinstance(value, tuple) else (value, 0)
+            exact = Fraction(value.m) * Fraction(2) ** (value.e + int(k))
+            error = abs(found - exact) / abs(exact) if exact else abs(found)
+            assert many.lost < 100
+            if name != "sqrt":  # whose first word is the result
+                assert error < allowed, (name, [float(z[i]) for z in x], float(error))
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_short_and_long_texts_decide_alike(name):
+    """Ziv's test of the short text, on a hundred thousand arguments."""
+    arguments = (
+        two.pairs(name, 30_000) if FUNCTIONS[name].arguments == 2 else (ordinary(name, 40_000, seed=9),)
+    )
+    for dtype in (np.float32, np.float64):
+        x = [z.astype(dtype) for z in arguments]
+        outs, doubts = (
+            [np.empty_like(x[0]) for _ in range(2)],
+            [np.empty(len(x[0]), np.uint8) for _ in range(2)],
+        )
+        for last, out, doubt in zip((False, True), outs, doubts, strict=True):
+            _compiled(name, dtype == np.float32, last)(*x, out, doubt)
+        both = (doubts[0] | doubts[1]) == 0
+        assert both.mean() > 0.5
+        assert (bits(outs[0][both]) == bits(outs[1][both])).all()
