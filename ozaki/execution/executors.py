@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
-from multiword.runtime.memory import check_room, delivered, result_in
+from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
 from multiword.runtime.scoped import Within
 from ozaki.combine import combine
@@ -162,7 +162,6 @@ def product(pair: Pair) -> Array:
     """Return the product in a new array, or the (s, m, n) products of a stack."""
     if pair.empty:
         return namespace(pair.a.matrix).zeros(pair.result_shape, pair.a.matrix.dtype)
-    check_room(pair.a.matrix, pair.result_shape, pair.a.matrix.dtype)
     out = new_result(pair)
     run(pair, out)
     return out

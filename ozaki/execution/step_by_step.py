@@ -6,7 +6,7 @@ It takes every single product, and is what all others are compared with.
 from __future__ import annotations
 
 from multiword.runtime.arrays import Array
-from multiword.runtime.memory import empty_result, in_less_memory
+from multiword.runtime.memory import ResultTooLarge, check_room, empty_result, in_less_memory
 from ozaki.execution.cache import forget
 from ozaki.execution.contract import DONE, MUCH, Done, Executor
 from ozaki.product import steps
@@ -59,10 +59,9 @@ def new_result(pair: Pair) -> Array:
     shape = pair.result_shape
     try:
         return empty_result(pair.a.matrix, shape, pair.a.matrix.dtype)
-    except MemoryError:
-        if not pair.a.on_gpu:
-            raise
-        _give_back(pair)  # what graphs hold
+    except ResultTooLarge:
+        check_room(pair.a.matrix, shape, pair.a.matrix.dtype)  # raises what no memory of ours would help
+        _give_back(pair)
         return empty_result(pair.a.matrix, shape, pair.a.matrix.dtype)
 
 
