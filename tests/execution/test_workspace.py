@@ -78,7 +78,7 @@ def test_a_result_that_does_not_fit_is_refused_before_anything_is_split(name, mo
     def split(*_, **__):
         raise AssertionError("the operands were split")
 
-    monkeypatch.setattr("ozaki.execution.gemm.launched", split)
+    monkeypatch.setattr("ozaki.execution.executors.run", split)
     monkeypatch.setattr("multiword.fp32.execute.measure_operands", split)
     with pytest.raises(MemoryError, match=r"of shape \(3000000, 3000000\), takes \d+ bytes"):
         TOO_LARGE[name]()
