@@ -100,8 +100,10 @@ def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> No
         if type(executor) in declined:
             continue
         outcome = executor.run(pair, out)
+        if isinstance(outcome, Done):
+            return
         declined = *declined, type(executor)
-        if isinstance(outcome, Done) or finished(outcome, pair, out, declined):
+        if finished(outcome, pair, out, declined):
             return
         pair, why = outcome.pair, outcome.why  # nothing is measured twice
     if pair.stack == 1:  # whoever is asked for by name has declined: `Steps` takes every product

@@ -136,7 +136,9 @@ class _Digits:
         """Write the products to contiguous memory of (s, m, n) numbers."""
         form, k, parts = compiled(FORM), self._x.shape[1], 1 + (self._dtype.kind == "c")
         flat = out.reshape(self._stack * self._m, self._n // parts)
-        target = flat.view(np.float64) if out.itemsize == 8 * parts else np.empty((len(flat), self._n))
+        target = flat
+        if out.dtype != np.float64:
+            target = flat.view(np.float64) if out.itemsize == 8 * parts else np.empty((len(flat), self._n))
         given = self._x, self._scale, self._width, self.undecided, self._target.precision == 24
         form.products(*given, target, *form.work_arrays(k, self._n))
         if out.itemsize < 8 * parts:

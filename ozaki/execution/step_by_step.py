@@ -56,13 +56,13 @@ def step_by_step(pair: Pair, out: Array) -> None:
 
 def new_result(pair: Pair) -> Array:
     """Return memory for the result of a pair."""
-    shape = pair.result_shape
+    like, shape = pair.a.matrix, pair.result_shape
     try:
-        return empty_result(pair.a.matrix, shape, pair.a.matrix.dtype)
+        return empty_result(like, shape, like.dtype)
     except ResultTooLarge:
-        check_room(pair.a.matrix, shape, pair.a.matrix.dtype)  # raises what no memory of ours would help
+        check_room(like, shape, like.dtype)  # raises what no memory of ours would help
         _give_back(pair)
-        return empty_result(pair.a.matrix, shape, pair.a.matrix.dtype)
+        return empty_result(like, shape, like.dtype)
 
 
 def _give_back(pair: Pair) -> None:

@@ -69,8 +69,9 @@ class Pair(NamedTuple):
     def signature(self) -> Signature:
         """The signature of the pair."""
         a = self.a
-        facts = a.on_gpu, self.symmetric, a.prepared or self.b.prepared, a.equilibrated, compiling()
-        return Signature(a.stack, self.shape, a.matrix.dtype, *facts, self.request)
+        prepared = a.prepared or self.b.prepared
+        kind = a.stack, self.shape, a.matrix.dtype, a.on_gpu
+        return Signature(*kind, self.symmetric, prepared, a.equilibrated, compiling(), self.request)
 
     @property
     def stack(self) -> int:
@@ -80,13 +81,14 @@ class Pair(NamedTuple):
     @property
     def shape(self) -> tuple[int, int, int]:
         """(m, k, n) of each product."""
-        return self.a.rows // self.a.stack, self.a.k, self.b.rows // self.b.stack
+        a, b, s = self.a, self.b, self.a.stack
+        return (a.rows, a.k, b.rows) if s == 1 else (a.rows // s, a.k, b.rows // s)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
         """The shape of the result: (m, n), or (s, m, n) of matrices in (s, m, k) and (s, k, n) arrays."""
-        m, _, n = self.shape
-        return (m, n) if self.a.matrix.ndim == 2 else (self.stack, m, n)
+        left, right = self.a.matrix, self.b.matrix
+        return (*left.shape[:-1], right.shape[-1])
 
     @property
     def length(self) -> int:
@@ -106,7 +108,7 @@ class Pair(NamedTuple):
     @property
     def empty(self) -> bool:
         """Whether one of the factors has no number."""
-        return self.a.empty or self.b.empty
+        return not (self.a.matrix.size and self.b.matrix.size)
 
     def equilibrated_to(self, a: Factor, b: Factor) -> Pair:
         """Return A·D and D⁻¹·B in place of A and B: these are no longer each other's transposes."""
