@@ -59,6 +59,8 @@ NATIVE = {
     "sinpi": lambda xp: lambda x: xp.sin(np.pi * x),
     "cospi": lambda xp: lambda x: xp.cos(np.pi * x),
     **dict.fromkeys(("asin", "acos", "atan", "asinh", "acosh", "atanh"), "arc"),
+    "pow": "power",
+    "atan2": "arctan2",
     **dict.fromkeys(("erf", "erfc", "logit"), "special"),
     "sigmoid": lambda xp: lambda x: 1 / (1 + xp.exp(-x)),
     "softplus": lambda xp: lambda x: xp.logaddexp(0, x),
@@ -168,13 +170,14 @@ def rows_of_functions(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
     for name in (r.name for r in PUBLIC.values() if r.heading == "Elementary functions" and wanted(r.name)):
         for n in (1, 1000, 10**6):
             x = (xp.random.default_rng(2).random(n) * 0.8 + (1.1 if name == "acosh" else 0.1)).astype(dtype)
+            both = [x] * len(PUBLIC[name].arrays)  # of pow and its like
             yield Row(
                 name,
                 f"{n} numbers",
                 dtype,
                 n,
-                lambda f=name, x=x: getattr(ozaki, f)(x),
-                partial(native(name, xp), x),
+                lambda f=name, both=both: getattr(ozaki, f)(*both),
+                partial(native(name, xp), *both),
             )
 
 

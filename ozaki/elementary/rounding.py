@@ -150,5 +150,5 @@ def nearest(x: Fraction, dtype: np.dtype) -> Any:
         return result
     rest, pattern = x - Fraction(float(result)), int(result.view(np.int64))
     if rest and not pattern & 1:  # rounded to odd, it can be rounded again
-        pattern += 1 if (rest > 0) == (result > 0) else -1
+        pattern += 1 if (rest > 0) == (x > 0) else -1
     return round_to(np.int64(pattern).view(np.float64), FORMATS_OF[dtype])[()]

@@ -9,7 +9,7 @@ from ozaki.elementary.cores import Machine
 from ozaki.elementary.evaluate import _compiled
 from ozaki.elementary.functions import FUNCTIONS
 from ozaki.elementary.many import Many
-from ozaki.elementary.rounding import FIRST, LAST, error_of
+from ozaki.elementary.rounding import FIRST, LAST, error_of, nearest
 from tests.elementary import test_two_arguments as two
 from tests.elementary.test_functions import bits, ordinary
 
@@ -77,3 +77,13 @@ def test_short_and_long_texts_decide_alike(name):
         both = (doubts[0] | doubts[1]) == 0
         assert both.mean() > 0.5
         assert (bits(outs[0][both]) == bits(outs[1][both])).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_integers_are_rounded_to_zero_and_to_the_smallest_number(dtype):
+    """A fraction below half the smallest number keeps its sign, as zero."""
+    least = Fraction(float(np.finfo(dtype).smallest_subnormal))
+    for share, units in ((Fraction(1, 10**400), 0), (Fraction(49, 100), 0), (Fraction(51, 100), 1)):
+        for sign in (1, -1):
+            expected = dtype(units) * np.finfo(dtype).smallest_subnormal * dtype(sign)
+            assert nearest(sign * share * least, np.dtype(dtype)).tobytes() == expected.tobytes()

@@ -1,0 +1,32 @@
+"""Elementary functions of Dask arrays have the bits of those of the whole array."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki.dask.elementary import ELEMENTARY
+
+da = pytest.importorskip("dask.array")
+
+
+@pytest.mark.parametrize("name", sorted(ELEMENTARY))
+def test_chunks_cannot_be_seen(name, dask_in_this_thread):
+    x = np.linspace(1, 2, 12).reshape(3, 4) if name == "acosh" else np.linspace(0.1, 0.9, 12).reshape(3, 4)
+    for dtype in (np.float32, np.float64):
+        whole = getattr(ozaki, name)(x.astype(dtype))
+        lazy = getattr(ozaki, name)(da.from_array(x.astype(dtype), chunks=(2, 3)))
+        assert isinstance(lazy, da.Array)
+        assert (lazy.dtype, lazy.shape) == (dtype, x.shape)
+        assert lazy.compute().tobytes() == whole.tobytes()
+
+
+def test_options_and_refusals(dask_in_this_thread):
+    x = da.from_array(np.array([0.5, 1.0]), chunks=1)
+    assert (ozaki.gelu(x, approximate="tanh").compute() == ozaki.gelu(x.compute(), approximate="tanh")).all()
+    assert ozaki.exp(x.astype(int)).dtype == np.float64
+    with pytest.raises(TypeError, match="out"):
+        ozaki.exp(x, out=np.empty(2))
+    with pytest.raises(TypeError, match="x must be real"):
+        ozaki.exp(x * 1j)
+    with pytest.raises(TypeError, match="lazy"):
+        ozaki.hypot(x, x)
