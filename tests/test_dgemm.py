@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -18,6 +18,7 @@ from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
 from ozaki.tuning import PAIRS_AT_ONCE
 from tests import golden
+from tests.fuzz.fixed import check_family
 from tests.matrices import GOLDEN, KINDS, long_rows, matrices
 from tests.oracle import componentwise_error, exact_product, nearest, rounded_product, same
 
@@ -357,10 +358,8 @@ def pairs(draw):
     return (a, b) if draw(st.booleans()) else (np.asfortranarray(a), b[:, ::-1])
 
 
-@given(pairs())
-@settings(max_examples=100)
-def test_any_finite_product_is_correctly_rounded(pair):
-    assert same(accurate_dgemm(*pair, accuracy="exact"), rounded_product(*pair))
+def test_exact_products_are_correctly_rounded():
+    check_family("gemm, exact")
 
 
 @given(pairs(), st.sampled_from(VARIANTS[1:]), st.sampled_from(["fp64", 3, 30, 53, 70]))

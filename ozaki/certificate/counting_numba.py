@@ -16,6 +16,11 @@ from ozaki.definition.decision import OCTAVES
 from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
 from ozaki.scaling.statistics import NONFINITE_ROW, ZERO
 
+EQUALS = {
+    "certified_scales": "decision.counting_error",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 LEVEL_OF = np.array(
     [q if q < FINE else min(FINE - 1 + (q - (FINE - 1)) // STEP, len(LEVELS) - 1) for q in range(2 * OCTAVES)]
 )

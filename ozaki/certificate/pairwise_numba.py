@@ -14,6 +14,13 @@ from ozaki.definition.decision import OCTAVES
 from ozaki.definition.statistics import BITS
 from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW
 
+EQUALS = {
+    "row_bounds": "decision.pairwise_error",
+    "truncate": "decision.pairwise_error",
+    "largest_error": "decision.pairwise_error",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 BITS_OF_LARGEST = LARGEST.bit_length() - 1
 
 NUMBERS = types.Array(float64, 2, "C", readonly=True)

@@ -9,6 +9,11 @@ from multiword.runtime.jit import jit
 from ozaki.residues.reconstruct import RELATIVE_MARGIN
 from ozaki.residues.system import QUOTIENT
 
+EQUALS = {
+    "round_rows": "remainders.reconstructed",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 TOGETHER = 6
 """Terms that are added up at once, residues and the quotient: they are padded with zeros to a multiple."""
 

@@ -9,6 +9,11 @@ from multiword.runtime.jit import jit
 from ozaki.residues.system import QUOTIENT, SPLIT
 from ozaki.scaling.statistics import NONFINITE_ROW
 
+EQUALS = {
+    "split_rows": "remainders.symmetric_residue",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 UPPER = 1.5 * 2.0 ** (SPLIT + 52)
 """The last place of a sum with it is 2**SPLIT."""
 

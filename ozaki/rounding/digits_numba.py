@@ -8,6 +8,11 @@ from numba import float32, float64, int64, types, uint64, void
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 
+EQUALS = {
+    "round_digits": "rounding.nearest",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 _DIGITS = types.Array(int64, 2, "C", readonly=True)
 _ONE = np.uint64(1)
 _LARGEST_SINGLE = 2.0**127  # below, nothing is rounded to more than fp32 has

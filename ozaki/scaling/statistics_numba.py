@@ -16,6 +16,11 @@ from multiword.runtime.jit import jit
 from ozaki.definition.statistics import BITS, LEVELS
 from ozaki.scaling.statistics import NONFINITE, ZERO
 
+EQUALS = {
+    "row_statistics": "statistics.statistics_of",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 MAGNITUDE, INFINITE = (1 << 63) - 1, 0x7FF
 """The bits of a float64 but its sign, and the exponent field of Inf and NaN."""
 

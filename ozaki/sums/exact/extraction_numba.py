@@ -19,6 +19,17 @@ from numba.extending import intrinsic
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import BLOCK, CARRY, HUGE, LEVEL_BITS, TINY, window_above
 
+EQUALS = {
+    "window": "sums.rounded_sum",
+    "vector_sum": "sums.rounded_sum",
+    "enclosed_sum": "sums.rounded_sum",
+    "row_sums": "sums.rounded_sum",
+    "column_sums": "sums.rounded_sum",
+    "leave_rest": "sums.rounded_sum",
+    "products": "sums.rounded_dot",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 _LEVEL = (1 << LEVEL_BITS) - 1
 _REST = 39  # bits from sigma to that by which a block's remainders are cut
 MAGNITUDE = (1 << 63) - 1

@@ -16,6 +16,15 @@ from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINA
 from ozaki.sums.exact.group_windows import BEYOND, GAP, LIMIT
 from ozaki.tuning import GROUPS_AHEAD
 
+EQUALS = {
+    "largest_number": "sums.rounded_sum",
+    "grouped": "sums.rounded_sum",
+    "carried": "sums.rounded_sum",
+    "levels_of_groups": "sums.rounded_sum",
+    "flagged_groups": "sums.rounded_sum",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 _BEYOND, _INFINITY = BEYOND << 52, 2047 << 52
 
 

@@ -17,6 +17,11 @@ from multiword.runtime.jit import inlined
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction
 
+EQUALS = {
+    "running_sums": "sums.rounded_sum",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
 _MINUS_ZERO = ~MAGNITUDE
 _LARGEST = 2.0**1021  # nothing overflows below
 
