@@ -76,7 +76,7 @@ def _is_leaf(x) -> bool:
 
 @pytest.mark.parametrize(("op", "dtype"), _CASES)
 def test_samples(op, dtype):
-    """Shapes, dtypes, strides and values of results and gradients are those of the native operator."""
+    """Shapes, dtypes and values of results and gradients, and strides of results, are the native operator's."""
     differentiate = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd
     torch.manual_seed(0)
     for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiate):
@@ -85,7 +85,8 @@ def test_samples(op, dtype):
         torch.set_rng_state(seed)
         with within():
             actual = _computed(op, sample, differentiate)
-        assert_close(actual, expected, equal_nan=True, check_stride=True)
+        for ours, native, check_stride in zip(actual, expected, (True, False), strict=True):
+            assert_close(ours, native, equal_nan=True, check_stride=check_stride)
 
 
 @pytest.mark.parametrize("op", [pytest.param(x, id=x.formatted_name) for x in op_db if x.name in _NAMES])
