@@ -76,7 +76,7 @@ def _is_leaf(x) -> bool:
 
 @pytest.mark.parametrize(("op", "dtype"), _CASES)
 def test_samples(op, dtype):
-    """Shapes, dtypes and values of results and gradients, and strides of results, are the native operator's."""
+    """Results and gradients have native values, shapes and dtypes; results have native strides."""
     differentiate = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd
     torch.manual_seed(0)
     for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiate):

@@ -170,6 +170,8 @@ def _reduction(reduce: Callable[..., Any], axis: int | None = None) -> Callable[
             n: o for n, o in options.items() if o is not np._NoValue and not (n == "where" and o is True)
         }
         if "correction" in options:
+            if options.get("ddof", 0) != 0:
+                raise ValueError("ddof and correction can't be provided simultaneously.")
             options["ddof"] = options.pop("correction")
         if not options.keys() <= parameters or not _rounds(x, dtype=dtype, integers=integers):
             return None

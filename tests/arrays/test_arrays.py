@@ -662,3 +662,10 @@ def test_matrices_that_multiply_themselves():
     for other in (csr_array(A[:4]), csr_array(A[:4]).tocsc()):
         with pytest.raises(TypeError, match="strict"):
             strict @ other
+
+
+@pytest.mark.parametrize("function", [np.var, np.std, np.nanvar, np.nanstd])
+def test_ddof_and_correction_exclude_each_other(function):
+    """As NumPy has it, whose message this is."""
+    with pytest.raises(ValueError, match="ddof and correction can't be provided simultaneously"):
+        function(ozaki.array([1.0, 2.0]), ddof=1, correction=0)
