@@ -149,7 +149,7 @@ def _wrapped(arguments: tuple[Any, ...], tensors: list[int]) -> tuple[Any, ...]:
     """Return arguments in which numbers are tensors again: PyTorch hands a kernel in Python their values."""
     (like, *_) = [x for x in arguments if isinstance(x, torch.Tensor)]
     wrapped = list(arguments)
-    for i in tensors:
+    for i in (i for i in tensors if i < len(arguments)):  # others are given by name
         if not isinstance(wrapped[i], torch.Tensor):
             wrapped[i] = torch.scalar_tensor(wrapped[i], dtype=torch.result_type(like, wrapped[i]))
     return tuple(wrapped)

@@ -392,3 +392,13 @@ def test_fused_recurrent_layers_are_counted_as_native():
             ozaki.torch.reproducible(dtypes=torch.float32) as calls,
         ):
             layer(x)[0].sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore:within ozaki")
+def test_operators_with_tensors_by_name():
+    """The backward pass of `matrix_exp` calls operators of which some tensors are not given by position."""
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=torch.float64, requires_grad=True)
+    (native,) = torch.autograd.grad(torch.linalg.matrix_exp(x).sum(), x)
+    with ozaki.torch.reproducible():
+        (ours,) = torch.autograd.grad(torch.linalg.matrix_exp(x).sum(), x)
+    torch.testing.assert_close(ours, native)

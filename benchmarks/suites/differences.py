@@ -1,0 +1,88 @@
+"""Tests of others that fail with this library and pass without: why each of them does.
+
+A pattern of `fnmatch` names tests, from their file on; the first that fits counts. A reason that begins with
+"defect:" tells of one of this library; any other says what is meant to differ.
+"""
+
+from __future__ import annotations
+
+_LONGDOUBLE = "ours refuses numbers wider than float64; SciPy rounds them to float64 without a word"
+_NUMBERS = (
+    "ours refuses strings, dates and objects; SciPy converts them to float64, or says otherwise why not"
+)
+_OVERWRITE = "ours never writes into its arguments here; SciPy's options permit it to"
+_WARNING = "ours raises for singular matrices and, as NumPy, does not warn of those that are nearly so"
+_KINDS = "ours refuses kinds of array that it does not know; SciPy calls their `__array__`"
+_DETERMINANT = "ours has its argument's dtype, as NumPy's; SciPy's of float32 is float64"
+
+_FLAGS = "defect: ours raises no floating-point flag, so errstate and warnings of overflow see nothing"
+_EMPTY = "defect: ours gives NaN for the mean of nothing without NumPy's RuntimeWarning"
+_AXIS = "defect: ours raises ValueError for an axis out of bounds, NumPy its subclass AxisError"
+_UNSAFE = "defect: ours does not take `casting` into account when it writes `out`"
+_PATH = "defect: ours raises ValueError for a path that is none, NumPy RuntimeError"
+_OUT = "ours takes any `out` that can hold the result, where `np.dot` wants its own dtype, order or alignment"
+_HALF = "matrix products and einsum of half precision are float32 with ours, or rounded once"
+_MEAN = "with `mean=` NumPy computes, which ours has not; the last bits of the two are not equal"
+_CAST = "ours refuses to write floats into integers, which NumPy does with `optimize` alone"
+_WORDS = "ours raises the same TypeError in other words"
+_LABELS = "ours takes any labels in lists of subscripts, NumPy those from 0 to 51"
+
+_OF_NUMPY = {
+    "test_multiarray::TestMethods::test_dot_errstate*": _FLAGS,
+    "test_multiarray::TestStats::test_*_where": _EMPTY,
+    "test_multiarray::TestDot::test_dot_3args_errors": _OUT,
+    "test_multiarray::TestMatmul*::test_result_types": _HALF,
+    "test_multiarray::TestMatmul::test_out_arg": _WORDS,
+    "test_einsum::TestEinsum::test_einsum_sums_float16": _HALF,
+    "test_einsum::TestEinsum::test_different_paths[[]e]": _HALF,
+    "test_einsum::TestEinsum::test_einsum_sums_*int*": _UNSAFE,
+    "test_einsum::TestEinsum::test_einsum_0d_out": _CAST,
+    "test_einsum::TestEinsum::test_subscript_range": _LABELS,
+    "test_ufunc::TestUfunc::test_sum": _FLAGS,
+}
+
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "numpy": _OF_NUMPY
+    | {
+        "test_multiarray::TestMethods::test_dot_out_mem_overlap": _OUT,
+        "test_numeric::TestNonarrayArgs::test_*mean_keyword*": _MEAN,
+        "test_numeric::TestNonarrayArgs::test_*": _EMPTY,
+        "test_einsum::TestEinsum::test_einsum_specific_errors*": "defect: an `out` that is no array is an "
+        "AttributeError, after the computation",
+        "test_einsum::TestEinsumPath::test_path_type_input_invalid": _PATH,
+    },
+    "numpy-arrays": _OF_NUMPY
+    | {
+        "test_multiarray::TestStats::test_empty": _EMPTY,
+        "test_multiarray::TestStats::test_*_axis_error": _AXIS,
+        "test_multiarray::TestDot::test_dot_3args": "products of random numbers, plain arrays, are native; "
+        "with an `out` of ours it is ours, and has other last bits",
+        "test_einsum::TestEinsum::test_einsum_views": "a view of ours has the memory, not the array, as base",
+    },
+    "scipy": {
+        "test_basic::TestSolve::test_scalar_a_and_1D_b": "ours refuses a number as matrix, as NumPy does",
+        "test_basic::TestSolve::test_ill_condition_warning*": _WARNING,
+        "test_basic::TestSolve::test_overwrite_args*": _OVERWRITE,
+        "test_basic::TestInv::test_overwrite_a*": _OVERWRITE,
+        "test_basic::TestInv::test_dtypes*longdouble*": _LONGDOUBLE,
+        "test_basic::TestInv::test_ill_cond": _WARNING,
+        "test_basic::TestDet::test_1x1_all_singleton_dims": _DETERMINANT,
+        "test_basic::TestDet::test_1by1_stacked_input_output": _DETERMINANT,
+        "test_basic::TestDet::test_sample_compatible_dtype_input*": _DETERMINANT,
+        "test_basic::TestDet::test_incompatible_dtype_input": "ours raises the same TypeError in other words",
+        "test_basic::TestDet::test_empty_edge_cases": "ours raises the same error in other words",
+        "test_basic::TestDet::test_overwrite_a": _OVERWRITE,
+        "test_basic::TestLstsq::test_*longdouble*": _LONGDOUBLE,
+        "test_basic::TestLstsq::test_simple_*": _LONGDOUBLE,
+        "test_basic::TestLstsq::test_random_*overdet": _LONGDOUBLE,
+        "test_basic::TestLstsq::test_check_finite": _LONGDOUBLE,
+        "test_basic::TestOverwrite::*": _KINDS,
+        "test_basic::TestSolveCirculant::test_singular": "ours refuses least squares without full rank",
+        "test_basic::TestDTypes::test_*[[]*[gG]*": _LONGDOUBLE,
+        "test_basic::TestDTypes::*": _NUMBERS,
+    },
+    "torch": {
+        "samples::test_samples[[]baddbmm-*64]": "single precision rounds the native sums of products and "
+        "additions in turn, ours once; ours is the nearer to that of double precision",
+    },
+}
