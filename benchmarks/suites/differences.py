@@ -63,6 +63,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "numpy-arrays": _OF_NUMPY
     | {
         "test_multiarray::TestStats::test_empty": _EMPTY,
+        "test_linalg::TestSolve::test_0_size*": "other subclasses of NumPy's array are not kept beside ours",
+        "test_ufunc::test_ufunc_types*": _HALF,
+        "test_nanfunctions::TestNanFunctions_MinMax::test_allnans*": "NumPy's own warning, in its words for "
+        "subclasses",
         "test_nanfunctions::TestNanFunctions_*::test_out[[]*": _SAME,
         "test_nanfunctions::TestNanFunctions_*::test_keepdims_out*": _SAME,
         "test_multiarray::TestStats::test_*_axis_error": _AXIS,
@@ -94,9 +98,11 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "test_decomp::TestQR::test_*_right": _SIGNS,
         "test_decomp::TestQR::test_*_pivoting": _SIGNS,
         "test_decomp::TestQR::test_lwork": "ours has no workspace, so that none is too small",
+        "test_decomp::TestEigh::test_wrong_inputs": "ours has no LAPACK driver to choose",
+        "test_decomp::TestSVD_GESDD::test_degenerate": "ours has no LAPACK driver to choose",
         "test_decomp::TestEigh::test_eigh_of_sparse": "ours raises TypeError for sparse matrices",
-        "test_decomp_lu::TestLUFactor::test_hrectangular": "rounding: the test takes 1e-15 for an exact zero",
-        "test_decomp_lu::TestLUSolve::test_empty*": "ours refuses pivots that are floats, even if there are none",
+        "test_decomp_lu::TestLUFactor::test_hrectangular": "rounding: the test compares 1e-15 relatively",
+        "test_decomp_lu::TestLUSolve::test_empty*": "ours refuses pivots that are floats, even none of them",
         "test_basic::TestSolveCirculant::test_singular": "ours refuses least squares without full rank",
         "test_basic::TestDTypes::test_*[[]*[gG]*": _LONGDOUBLE,
         "test_basic::TestDTypes::*": _NUMBERS,

@@ -48,7 +48,7 @@ _NAMES = {
     *("linalg.solve", "linalg.inv", "linalg.svd", "linalg.eigh", "linalg.qr", "linalg.lstsq", "pca_lowrank"),
 }
 _DTYPES = (torch.float64, torch.complex128, torch.int64)
-"""Not single precision, whose native results are further from the exact ones than `assert_close` allows."""
+"""Not single precision, in which two right results can differ by more than `assert_close` allows."""
 _CASES = [
     pytest.param(op, dtype, id=f"{op.formatted_name}-{str(dtype).removeprefix('torch.')}")
     for op in op_db
@@ -77,7 +77,7 @@ def _is_leaf(x) -> bool:
 
 @pytest.mark.parametrize(("op", "dtype"), _CASES)
 def test_samples(op, dtype):
-    """Results and gradients have native values, shapes and dtypes; results that are not empty have native strides."""
+    """Results and gradients have native values, shapes and dtypes, and results native strides."""
     differentiate = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd
     torch.manual_seed(0)
     for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiate):
