@@ -18,7 +18,6 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     on_host,
     overlap,
-    put_one_nan,
     quietly,
     to_float64,
 )
@@ -123,8 +122,9 @@ def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array
     if bool(ties.any()):
         values = by_integers(name, dtype, [on_host(a[ties]) for a in x])
         result[ties] = xp.asarray(values)
-    if is_cupy(result) and result.dtype == np.float16:
-        put_one_nan(result)
+    if is_cupy(result):
+        pattern = result.view(np.uint16)
+        pattern[xp.isnan(wide)] = np.full(1, np.nan, dtype).view(np.uint16)[0]
     return result
 
 

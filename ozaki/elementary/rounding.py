@@ -10,12 +10,11 @@ import numpy as np
 
 from multiword.formats import FORMATS
 from multiword.rounding import round_to
-from ozaki.elementary import values
 from ozaki.elementary.cores import Machine
 from ozaki.elementary.functions import Function
 from ozaki.elementary.many import Many
 from ozaki.elementary.values import bits, power, single, unbits, where
-from ozaki.elementary.words import Number, ordered_sum
+from ozaki.elementary.words import Number, ordered_sum, two_sum
 
 FIRST, LAST = {True: 48, False: 70}, 105
 """Bits of the first text, of float32 and of float64, and of the last."""
@@ -96,7 +95,7 @@ def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     subnormal = abs(result) < 2.0**-1022
     if not m.last:
         return result, undecided | subnormal
-    small, unsure = _subnormal(x.hi, lo, margin, where(e < -1200, -1200, where(e > -1000, -1000, e)))
+    small, unsure = _subnormal(x.hi, lo, margin, where(e < -1200, -1200, where(e > -60, -60, e)))
     small = where(small == 0.0, x.hi * 0.0, small)  # with its sign
     return where(subnormal, small, result), where(subnormal, unsure, undecided)
 
@@ -104,14 +103,20 @@ def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
 def _subnormal(hi: Any, lo: Any, margin: Any, e: Any) -> tuple[Any, Any]:
     """Return (hi + lo)·2**e rounded to a multiple of 2**-1074, and whether that is undecided."""
     unit = power(e + 1074)
-    n = (hi * unit + values.SHIFT) - values.SHIFT
+    shift = where(
+        hi < 0.0, -(2.0**52), 2.0**52
+    )  # sums with it are integers, up to the smallest normal number
+    n = (hi * unit + shift) - shift
     rest = hi * unit - n
 
-    def whole(rest: Any) -> Any:
-        return n + where(rest > 0.5, 1.0, where(rest < -0.5, -1.0, 0.0))
+    def whole(more: Any) -> tuple[Any, Any]:
+        """Return n or its neighbour, whichever is nearest to rest + more, and whether none is."""
+        s, e = two_sum(rest, more)  # e tells the side of a middle that s alone would hide
+        above, below = (s > 0.5) | ((s == 0.5) & (e > 0.0)), (s < -0.5) | ((s == -0.5) & (e < 0.0))
+        return n + where(above, 1.0, where(below, -1.0, 0.0)), (abs(s) == 0.5) & (e == 0.0)
 
-    up, down = whole(rest + (lo + margin) * unit), whole(rest + (lo - margin) * unit)
-    return up * 2.0**-537 * 2.0**-537, up != down
+    (up, tie), (down, other) = whole((lo + margin) * unit), whole((lo - margin) * unit)
+    return up * 2.0**-537 * 2.0**-537, (up != down) | tie | other
 
 
 # integers ---------------------------------------------------------------------------------------------

@@ -26,9 +26,7 @@ def multiply_stacks(left: Array, right: Array, request: Request) -> Array:
         if not s * m * n * k:
             return namespace(left).zeros((*batch, m, n), left.dtype)
         a, b = left.reshape(s, m, k), right.reshape(s, k, n)
-        if s == 1:
-            out = product(Pair.of(Factor(a[0], 0), Factor(b[0], 1), request))
-        elif is_cupy(left) and m * n * k <= LARGEST_IN_A_STACK_ON_DEVICE:
+        if s > 1 and is_cupy(left) and m * n * k <= LARGEST_IN_A_STACK_ON_DEVICE:
             out = _on_device(a, b, request)
         else:
             out = _together(a, b, request)
@@ -38,6 +36,8 @@ def multiply_stacks(left: Array, right: Array, request: Request) -> Array:
 def _together(a: Array, b: Array, request: Request) -> Array:
     """Return the (s, m, n) products of (s, m, k) and (s, k, n) matrices."""
     s = len(a)
+    if s == 1:
+        return product(Pair.of(Factor(a[0], 0), Factor(b[0], 1), request))[None]
     return product(Pair(Factor(a, 0, stack=s), Factor(b, 1, stack=s), request))
 
 

@@ -11,9 +11,9 @@ import ozaki.elementary as elementary
 from multiword.rounding import round_to
 from multiword.runtime.compiled import numpy_forms
 from ozaki.elementary.api import apply
-from ozaki.elementary.evaluate import _compiled, _interpreted
+from ozaki.elementary.evaluate import _compiled, _interpreted, by_integers
 from ozaki.elementary.functions import FUNCTIONS
-from ozaki.elementary.rounding import decided
+from ozaki.elementary.rounding import decided, rounded
 from tests.elementary.references import REFERENCES, mp, nearest
 from tests.exhaustive import compare
 
@@ -261,3 +261,17 @@ def test_nearest_is_checked_against_fractions():
         exact = Fraction(int(t.man)) * Fraction(2) ** int(t.exp) * (-1 if t < 0 else 1)
         assert nearest(t, np.float64) == float(exact)
         assert round_to(np.float64(exact), "fp32") == nearest(t, np.float32)
+
+
+@pytest.mark.parametrize("name", [f.name for f in FUNCTIONS.values() if f.arguments == 1])
+def test_the_longer_text_rounds_subnormal_results_as_integers_do(name):
+    """Of either sign, up to the smallest normal number, and halfway between two of them."""
+    function, rng = FUNCTIONS[name], np.random.default_rng(9)
+    tiny = np.ldexp(np.concatenate([rng.integers(1, 2**52, 60), np.arange(1, 30)]).astype(float), -1074)
+    x = np.concatenate([tiny, -tiny, rng.uniform(-745, -700, 30)])
+    x = x[(x >= function.low) & (x <= function.high)]
+    with np.errstate(all="ignore"):
+        found, undecided = rounded(function, False, True, x)
+    expected = by_integers(name, x.dtype, [x])
+    known = ~undecided & ~np.isnan(expected)
+    assert np.array_equal(found[known].view(np.int64), expected[known].view(np.int64))
