@@ -15,13 +15,12 @@ from multiword.engines.cublas import Cublas
 from multiword.formats import FORMATS
 from multiword.runtime.kernels import expanded
 from ozaki.arguments import request_of
-from ozaki.certificate import counting, counting_numba
+from ozaki.certificate import counting
 from ozaki.certificate.counting import CERTIFIED, NOT_FINITE, OPEN, Bounds, compute_bounds, counting_tolerance
 from ozaki.certificate.decision import decide_stack, log2_product, replayed
 from ozaki.definition.decision import OCTAVES
 from ozaki.definition.scales import NORM_LIMITS
 from ozaki.definition.statistics import BITS
-from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.limbs import columns, in_limbs, multiply_columns, multiply_small, multiply_thin, thin
@@ -70,6 +69,7 @@ def test_the_filter_of_stacks_leaves_what_is_near_its_tolerance(excess):
 
 
 def test_the_compiled_bound_leaves_what_is_near_its_tolerance():
+    counting_numba = pytest.importorskip("ozaki.certificate.counting_numba")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 60))
     limits = norm_limit(TARGET, 60)
@@ -120,6 +120,7 @@ def test_small_products_know_a_tie_from_what_is_just_above():
     total = np.zeros(10)
     total[9], total[8], total[0] = 2.0**30, 1.0, 1.0
     work, out = np.ones((4, 1)), np.empty((1, 1))
+    in_digits_numba = pytest.importorskip("ozaki.execution.in_digits_numba")
     sure = in_digits_numba.round_row.py_func(total, 10, 1.0, False, work, out, 0)
     assert not sure or out[0, 0] == 2.0**237 + 2.0**185
 

@@ -18,7 +18,7 @@ from ozaki.linalg.products import multiply
 from ozaki.nonfinite import one_nan
 from tests.oracle import same
 
-needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORM) is None, reason="no numba")
+needs_numba = pytest.mark.skipif(not compiled.compiles(), reason="no numba")
 DTYPES = (np.float64, np.complex128)
 RECORDED = {
     "float64": ("6b1d4fc28d5e7800", "0658c0f12b355577", "c3dda43bbfc32ceb", "f67b0048d85b0ab7"),
