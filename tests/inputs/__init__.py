@@ -44,6 +44,7 @@ LINEAR_ALGEBRA = {
 
 NO_ARRAYS = LINEAR_ALGEBRA | {
     "ozaki.CostWarning",
+    "ozaki.executor",  # a context
     "ozaki.array",  # whose functions are those of the table, or NumPy's
     "ozaki.dask.flox.aggregation",  # which flox gives arrays to
     "ozaki.cupy.Call",
