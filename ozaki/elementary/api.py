@@ -114,17 +114,20 @@ def _values(
 
 
 def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array:
-    """Return float64 values rounded to a half; by integers where one is half way, as x/2 + x²/4 may be."""
+    """Return float64 values rounded to a half; by integers where one is half way, as x/2 + x²/4 may be.
+
+    Halves are compared and copied as words: CuPy takes bfloat16 by way of float32, and loses subnormal ones.
+    """
     xp, half = namespace(wide), _HALVES[dtype.name]
     result = round_to(wide, half)
-    below, above = (round_to(xp.nextafter(wide, end), half) for end in (-xp.inf, xp.inf))
-    ties = (below != above) & xp.isfinite(wide)
+    words = result.view(np.uint16)
+    below, above = (round_to(xp.nextafter(wide, end), half).view(np.uint16) for end in (-xp.inf, xp.inf))
+    ties = (below != above) & (((below | above) & 0x7FFF) != 0) & xp.isfinite(wide)
     if bool(ties.any()):
         values = by_integers(name, dtype, [on_host(a[ties]) for a in x])
-        result[ties] = xp.asarray(values)
+        words[ties] = xp.asarray(values.view(np.uint16))
     if is_cupy(result):
-        pattern = result.view(np.uint16)
-        pattern[xp.isnan(wide)] = np.full(1, np.nan, dtype).view(np.uint16)[0]
+        words[xp.isnan(wide)] = np.full(1, np.nan, dtype).view(np.uint16)[0]
     return result
 
 
