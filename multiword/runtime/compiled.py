@@ -64,6 +64,10 @@ def _load(module: str) -> None:
 
 @cache
 def _compiles() -> bool:
+    return to_the_end(_asked)  # numba's import is not cut in two
+
+
+def _asked() -> bool:
     with loading:
         return compiles()
 

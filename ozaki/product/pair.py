@@ -70,8 +70,8 @@ class Pair(NamedTuple):
         """The signature of the pair."""
         a = self.a
         prepared = a.prepared or self.b.prepared
-        kind = a.stack, self.shape, a.matrix.dtype, a.on_gpu
-        return Signature(*kind, self.symmetric, prepared, a.equilibrated, compiling(), self.request)
+        kind, compiled = (a.stack, self.shape, a.matrix.dtype, a.on_gpu), not a.on_gpu and compiling()
+        return Signature(*kind, self.symmetric, prepared, a.equilibrated, compiled, self.request)
 
     @property
     def stack(self) -> int:
