@@ -17,7 +17,7 @@ def by(names, a, b, request):
     pair, declined = Pair.of(Factor(a, 0), Factor(b, 1), request), []
     out = new_result(pair)
     with np.errstate(all="ignore"):
-        for executor in chosen(pair.signature):
+        for executor in chosen.__wrapped__(pair.signature):  # another test may have changed what is preferred
             if executor.name in names:
                 outcome = executor.run(pair, out)
                 if isinstance(outcome, Done):
