@@ -631,7 +631,9 @@ def test_a_prepared_operand_has_one_finalizer_however_often_its_graphs_are_forgo
 # what is not captured at all ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("request_", [("exact", None), (40, None), ("fp64", get_engine("host"))], ids=["exact", "bits", "engine"])
+@pytest.mark.parametrize(
+    "request_", [("exact", None), (40, None), ("fp64", get_engine("host"))], ids=["exact", "bits", "engine"]
+)
 def test_uncertified_products_and_other_engines_are_launched_kernel_by_kernel(gpu, request_):
     accuracy, engine = request_
     a, b = operands(gpu)

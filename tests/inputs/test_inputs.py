@@ -59,7 +59,9 @@ def results_of(x: Any) -> list:
 
 
 def check_error(error: Exception, outcome: Outcome) -> None:
-    assert outcome.result in [kind.__name__ for kind in type(error).__mro__], error  # AxisError is a ValueError
+    assert outcome.result in [kind.__name__ for kind in type(error).__mro__], (
+        error
+    )  # AxisError is a ValueError
     assert re.search(outcome.message, str(error)), f"{error} does not say {outcome.message}"
 
 

@@ -1,0 +1,33 @@
+"""Elementary functions of numbers of every size, in every dtype, against their values by integers."""
+
+import numpy as np
+
+import ozaki.elementary
+from multiword.runtime.compiled import numpy_forms
+from ozaki.elementary.evaluate import by_integers
+from ozaki.elementary.functions import FUNCTIONS
+from tests.fuzz.draw import Draw, check, check_same
+
+_NAMES = tuple(name for name, f in FUNCTIONS.items() if f.arguments == 1 and hasattr(ozaki.elementary, name))
+_SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
+
+
+def elementary(draw: Draw) -> None:
+    """A few numbers, near one another or of any exponent, and what IEEE 754 treats apart."""
+    name, dtype = draw.pick("function", *_NAMES), np.dtype(draw.pick("dtype", "float32", "float64"))
+    rng, n = np.random.default_rng(draw.size("seed", 0, 2**31)), draw.size("length", 1, 40)
+    with np.errstate(all="ignore"):
+        far = draw.pick("spread", 1, 8, 60, 1074)
+        x = np.ldexp(rng.standard_normal(n), rng.integers(-far, far // 2 + 1, n)).astype(dtype)
+        x[:: max(1, n // 3)] = rng.choice(_SPECIAL)
+    result, function = getattr(ozaki.elementary, name)(x), FUNCTIONS[name]
+    inside = (x >= function.low) & (x <= function.high)
+    for condition, _ in function.special:
+        inside &= ~np.array([bool(condition(float(v))) for v in x])
+    check_same(f"{name}: integers", result[inside], by_integers(name, dtype, [x[inside]]))
+    check(f"{name}: NaN", bool(np.isnan(result[np.isnan(x)]).all()), f"{x!r}")
+    with numpy_forms():
+        check_same(f"{name}: NumPy's form", getattr(ozaki.elementary, name)(x), result)
+
+
+CHECKS = {"elementary functions": elementary}
