@@ -109,6 +109,8 @@ def used(path: str) -> frozenset[str]:
         for name in set(names(path)):
             if name.partition(".")[0] in PACKAGES:
                 found.add(home(name))
+                if (through := module(name.rpartition(".")[0])) and not is_face(through):
+                    found.add(through)  # which may fill what another file defines
             found.update(named(name, folder))
     return frozenset(p for p in found if p in files() and p != path and p != f"{folder}/__init__.py")
 

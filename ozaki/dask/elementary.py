@@ -27,8 +27,8 @@ _DIFFERENCE = """
 
     >>> import dask.array as da, numpy as np, ozaki
     >>> x = np.array([0.25, 0.5])
-    >>> (ozaki.{0}(da.from_array(x, chunks=1)).compute() == ozaki.{0}(x)).all()
-    np.True_
+    >>> np.array_equal(ozaki.{0}(da.from_array(x, chunks=1)).compute(), ozaki.{0}(x), equal_nan=True)
+    True
     """
 
 
