@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any
 
 from multiword.runtime.arrays import Array
-from ozaki.elementary.api import apply
 from ozaki.public import public
 
 __all__ = [
@@ -62,6 +61,13 @@ __all__ = [
     "tan",
     "tanh",
 ]
+
+
+def apply(name: str, *x: Any, out: Array | None, where: Any) -> Any:
+    """Return a function's values; the texts and what runs them are imported at the first call."""
+    from ozaki.elementary import api
+
+    return api.apply(name, *x, out=out, where=where)
 
 
 @public("Elementary functions", dask=True)

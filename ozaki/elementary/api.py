@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,12 @@ from ozaki.elementary.functions import FUNCTIONS
 
 _HALVES = {"float16": "fp16", "bfloat16": "bf16"}
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+@cache
+def _float_of(dtype: np.dtype) -> str:
+    """Return the format that arguments of a dtype count as; a dtype takes microseconds to tell its name."""
+    return dtype.name if dtype.name in _FLOATS else "float64"
 
 
 @on_device_of_arrays
@@ -58,7 +65,7 @@ def _operands(name: str, x: Sequence[Any], names: str) -> tuple[list[Array], np.
         if a.dtype.kind == "c":
             raise TypeError(f"{label} must be real, got {a.dtype}: ozaki.{name} takes real numbers")
     counted = [a for a, given in zip(arrays, x, strict=True) if not isinstance(given, int | float)] or arrays
-    kinds = {a.dtype.name if a.dtype.name in _FLOATS else "float64" for a in counted}
+    kinds = {_float_of(a.dtype) for a in counted}
     if "float64" in kinds:
         dtype: np.dtype = np.dtype(np.float64)
     else:  # no half holds the numbers of the other
@@ -105,7 +112,7 @@ def _values(
         return out
     result = xp.empty(shape, work, order=order)
     evaluate(name, flat, _vector(result, order))
-    if dtype.name in _HALVES:
+    if dtype.itemsize == 2:
         result = _as_halves(name, arrays, result, dtype)
     if out is None:
         return result
