@@ -40,13 +40,18 @@ PRODUCTS = (
 EINSUMS = ("ij,jk->ik", "ij,ij->ij", "ij,ij->i", "ij,ij->", "ij->j", "ij,kj->ik")
 NOT_TIMED = {
     **dict.fromkeys(
-        ("Operand", "CostWarning", "Plan", "prepare", "plan", "ExactSum", "array"), "no computation"
+        ("Operand", "CostWarning", "Plan", "prepare", "plan", "ExactSum", "array", "executor"),
+        "no computation",
     ),
     **dict.fromkeys(("fingerprint", "residual", "two_word_product"), "nothing of NumPy's does the same"),
     **dict.fromkeys(
         ("mukunoki_split", "mukunoki_dgemm", "slice_count", "extract_vector"), "a paper's own step"
     ),
     **dict.fromkeys(("acc_sum", "near_sum", "sum_k", "two_sum", "two_product"), "a paper's own step"),
+    **dict.fromkeys(
+        ("linalg.lu_factor", "linalg.lu_solve", "linalg.solve_triangular"), "NumPy has none; see linalg.solve"
+    ),
+    "accurate_cgemm": "as accurate_zgemm",
 }
 """Public names without a row, and why."""
 
@@ -223,6 +228,9 @@ def rows_of_products(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
                 lambda e=e, g=given: ozaki.einsum(e, *g),
                 lambda e=e, g=given: xp.einsum(e, *g),
             )
+    for n in (1000, 10**7) if wanted("vdot") else ():
+        x, y = drawn(xp, (n,), dtype), drawn(xp, (n,), dtype, 1)
+        yield Row("vdot", f"{n} numbers", dtype, n, partial(ozaki.vdot, x, y), partial(xp.vdot, x, y))
     for shape in ROWS[4:] if wanted("vecdot") else ():
         x, y = drawn(xp, shape, dtype), drawn(xp, shape, dtype, 1)
         yield Row(
@@ -250,11 +258,19 @@ LINALG: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     for name in ("cholesky", "det", "slogdet", "inv", "qr", "eigh", "eigvalsh", "svd")
 } | {
     "solve": (lambda m, a: m.solve(a, a), lambda m, a: m.solve(a, a)),
+    "lstsq": (lambda m, a: m.lstsq(a, a, None), lambda m, a: m.lstsq(a, a, None)),
     "svdvals": (lambda m, a: m.svdvals(a), lambda m, a: m.svd(a, compute_uv=False)),
     "verified.solve": (lambda m, a: m.verified.solve(a, a), lambda m, a: m.solve(a, a)),
     "verified.inv": (lambda m, a: m.verified.inv(a), lambda m, a: m.inv(a)),
     "verified.det": (lambda m, a: m.verified.det(a), lambda m, a: m.det(a)),
     "verified.eigh": (lambda m, a: m.verified.eigh(a), lambda m, a: m.eigh(a)),
+    "verified.lstsq": (lambda m, a: m.verified.lstsq(a, a), lambda m, a: m.lstsq(a, a, None)),
+    "verified.svdvals": (lambda m, a: m.verified.svdvals(a), lambda m, a: m.svd(a, compute_uv=False)),
+    "verified.certify": (lambda m, a: m.verified.certify(a), lambda m, a: m.inv(a)),
+    "verified.is_positive_definite": (
+        lambda m, a: m.verified.is_positive_definite(a),
+        lambda m, a: m.cholesky(a),
+    ),
 }
 """What `ozaki.linalg` is called with, and NumPy's or CuPy's, of symmetric positive definite matrices."""
 
@@ -271,7 +287,7 @@ def rows_of_linalg(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
             for n in MATRICES
             if n <= (100 if "verified" in name else 300 if name in ("eigh", "svd") else 1000)
         ]
-        stacks = [] if "verified" in name else [(s, n, n) for s, n in STACKS]
+        stacks = [] if "verified" in name or name == "lstsq" else [(s, n, n) for s, n in STACKS]
         for shape in (*sizes, *stacks):
             x = drawn(xp, shape, dtype)
             a = x @ x.conj().swapaxes(-1, -2) + shape[-1] * xp.eye(shape[-1], dtype=dtype)

@@ -3,7 +3,12 @@
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import ozaki
+from ozaki.linalg import verified
+from ozaki.public import PUBLIC
 
 MODULES = sorted(x.stem for x in (Path(__file__).parents[2] / "benchmarks").glob("[a-z]*.py"))
 
@@ -32,3 +37,20 @@ def test_products_by_two_workers_have_the_bits_of_one():
     for measure in (measured, larger):
         (row,) = measure(64, 2, ("fp64",), "numpy")["results"]
         assert row["same bits"]
+
+
+def test_no_public_function_is_forgotten_by_the_scan_of_cliffs():
+    """Each has rows, or a reason for having none; nothing is timed, and of most rows nothing drawn."""
+    cliffs = importlib.import_module("benchmarks.cliffs")
+    asked = set()
+
+    def wanted(name):
+        asked.add(name)
+        return False
+
+    for part in cliffs.PARTS:
+        for dtype in cliffs.DTYPES:
+            asked |= {row.function for row in part(np, dtype, wanted)}
+    names = set(PUBLIC) | {f"linalg.{name}" for name in ozaki.linalg.__all__}
+    names |= {f"linalg.verified.{name}" for name in verified.__all__ if name.islower()}
+    assert names - asked == set(cliffs.NOT_TIMED)
