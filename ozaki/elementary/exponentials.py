@@ -74,7 +74,7 @@ def sigmoid(m, x):
     return sigmoid_of(m, x, m.number(bounded(m, x)))
 
 
-@function(-760.0, LARGEST, above(LARGEST, inf), below(-760.0, -0.0), zero)
+@function(-760.0, LARGEST, above(LARGEST, inf), below(-760.0, -0.0), zero, halved=True)
 def silu(m, x):
     """x / (1 + e**-x)."""
     s, e = sigmoid_of(m, x, m.number(bounded(m, x)))

@@ -37,7 +37,7 @@ def erfc(m, x):
     return m.where(negative, 2.0 - E * factor, M * factor), m.where(negative, 0, e)
 
 
-@function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero)
+@function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero, halved=True)
 def gelu(m, x):
     """x·Φ(x), Φ(x) = exp(-x²/2) times a smooth function of |x| for x < 0, and 1 - Φ(-x)."""
     a = abs(x)
@@ -48,7 +48,7 @@ def gelu(m, x):
     return m.where(negative, M * smooth, 1.0 - E * smooth) * factor, m.where(negative, e, 0) + shift
 
 
-@function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1))
+@function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1), halved=True)
 def gelu_tanh(m, x):
     """x·sigmoid(2√(2/π)·(x + 0.044715·x³))."""
     a = m.number(abs(x))

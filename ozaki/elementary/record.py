@@ -35,6 +35,7 @@ class Function:
     arguments : how many; in messages they are called `names`.
     loss : bits by which results are worse than the machine's, of float32 and float64.
     exact : a function of the arguments that returns the value where that is rational, or else None.
+    halved : whether the function is x/2 + c·x² near 0, c > 0, which no digits part from x/2.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Function:
     names: str = "xy"
     loss: tuple[int, int] = (0, 0)
     exact: Callable[..., Fraction | None] | None = None
+    halved: bool = False
 
 
 def function(

@@ -36,7 +36,8 @@ def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[A
     for condition in m.doubts:
         undecided = undecided | condition
     undecided = undecided & inside
-    for condition, value in ((_nan, nan), *function.special):
+    near_0 = ((_near_0, _half_of_single if of_single else _half),) if function.halved else ()
+    for condition, value in ((_nan, nan), *function.special, *near_0):
         holds = condition(*x)
         result = where(holds, value(*x) if callable(value) else value, result)
         undecided = undecided & ~holds
@@ -55,6 +56,23 @@ def error_of(function: Function, m: Machine, of_single: bool) -> float:
 
 def _nan(x: Any, y: Any = 0.0) -> Any:
     return (x != x) | (y != y)
+
+
+def _near_0(x: Any) -> Any:
+    return abs(x) < 2.0**-60
+
+
+def _half_of_single(x: Any) -> Any:
+    """Return x/2 and a little more, which is then rounded to float32: up, where x/2 is half way."""
+    return x * 0.5 + abs(x) * 2.0**-50
+
+
+def _half(x: Any) -> Any:
+    """Return x/2, of two float64 numbers as near the upper one."""
+    half = x * 0.5
+    smallest = 2.0**-1074
+    upper = where(x < 0.0, (abs(x) - smallest) * -0.5, (x + smallest) * 0.5)  # -0, too
+    return where(half + half == x, half, upper)
 
 
 def _scaled(x: Any, e: Any) -> Any:

@@ -275,3 +275,18 @@ def test_the_longer_text_rounds_subnormal_results_as_integers_do(name):
     expected = by_integers(name, x.dtype, [x])
     known = ~undecided & ~np.isnan(expected)
     assert np.array_equal(found[known].view(np.int64), expected[known].view(np.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [f.name for f in FUNCTIONS.values() if f.halved])
+def test_no_argument_near_0_is_left_to_integers(name, dtype):
+    """x/2 + c·x² is nearer to the upper float wherever x/2 is half way: for every second subnormal number."""
+    function, rng = FUNCTIONS[name], np.random.default_rng(10)
+    smallest = np.finfo(dtype).smallest_subnormal
+    units = np.concatenate([np.arange(1, 50), rng.integers(1, int(np.finfo(dtype).tiny / smallest), 200)])
+    x = (units * smallest).astype(dtype)
+    x = np.concatenate([x, -x, x * dtype(2.0**20)])
+    found, undecided = rounded(function, dtype == np.float32, False, x.astype(np.float64))
+    assert not undecided.any()
+    expected = by_integers(name, x.dtype, [x])
+    assert found.astype(dtype).tobytes() == expected.tobytes()
