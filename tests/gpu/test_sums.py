@@ -474,3 +474,46 @@ def test_running_sums_of_rows(cupy, shape, dtype):
             y = y.astype(dtype)
         for axis in (0, 1, None):
             same_on_the_gpu(ozaki.cumsum, y, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("n", [2049, 4096, 70_001, 1_000_003])
+def test_running_sums_of_long_rows(cupy, n, dtype):
+    """A row that blocks share: −0 until somewhere, cancellation, a number out of range in the last part."""
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, 2)) * (1 - 0.5j if dtype[0] == "c" else 1)
+    x[n // 2 :] -= x[: n - n // 2][::-1]
+    zeros, special = x.copy(), x.copy()
+    zeros[: 2 * n // 3, 0] = -0.0
+    special[n - 1, 1] = np.nan
+    for y in (x.astype(dtype), zeros.astype(dtype), special.astype(dtype)):
+        same_on_the_gpu(ozaki.cumsum, y, axis=0)
+        same_on_the_gpu(ozaki.cumsum, np.ascontiguousarray(y.T)[::-1], axis=1)
+    same_on_the_gpu(ozaki.cumsum, x[::-2, 0].astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_products_are_one_launch_a_part(cupy, dtype, monkeypatch):
+    """Rows and columns, short and long; two launches for the two parts, not four and totals in memory."""
+    rng, grids = np.random.default_rng(4), []
+    call = reduction_cuda.Launch.__call__
+    monkeypatch.setattr(
+        reduction_cuda.Launch, "__call__", lambda self, *a: (grids.append(self.grid), call(self, *a))[1]
+    )
+    for shape in ((1,), (5000,), (300, 4), (4, 3000), (40, 700), (7, 6, 5), (200_000, 3)):
+        x = (rng.standard_normal(shape) - 1j * rng.standard_normal(shape)).astype(dtype)
+        y = np.ldexp(x.real, rng.integers(-30, 30, shape)) + 1j * x.imag[..., ::-1]
+        for other in (y.astype(dtype), x, x[..., ::-1]):
+            for axis in range(x.ndim):
+                del grids[:]
+                same_on_the_gpu(ozaki.dot, x, other, axis=axis)
+                assert x.ndim > 2 or len(grids) == 2
+            same_on_the_gpu(ozaki.vdot, x, other)
+        for axis in (*range(x.ndim), None):
+            same_on_the_gpu(ozaki.norm, x, axis=axis)
+            same_on_the_gpu(ozaki.rms, x, axis=axis)
+    mixed = np.array([[1e308 + 1j, -0.0 - 0j], [np.inf + 1j, 5e-324j]])
+    for axis in (0, 1):
+        with np.errstate(all="ignore"):
+            same_on_the_gpu(ozaki.dot, mixed.astype(dtype), mixed[::-1].astype(dtype), axis=axis)
+            same_on_the_gpu(ozaki.norm, mixed.astype(dtype), axis=axis)

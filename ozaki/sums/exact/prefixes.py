@@ -1,17 +1,19 @@
-"""Running sums of rows on a GPU, each rounded: integers as of `moments`, in one launch.
+"""Running sums of rows on a GPU, each rounded: integers as of `moments`, in one launch, or three for long rows.
 
-Numbers that are further apart, or not finite, and a few long rows are left to `ozaki.sums.cumulative`.
+Numbers that are further apart, or not finite, are left to `ozaki.sums.cumulative`.
 """
 
 from __future__ import annotations
 
 from ctypes import c_int, c_longlong, c_void_p
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import capturing
@@ -23,12 +25,14 @@ from ozaki.sums.exact.extraction import SOURCES, constants
 from ozaki.sums.exact.fixed_point import DigitRange
 from ozaki.sums.exact.moments import MOST
 from ozaki.sums.exact.summands import Summands
-from ozaki.sums.exact.summands_cuda import in_place
+from ozaki.sums.exact.summands_cuda import Rows, in_place
 
 _THREADS = 256
 _FORM = {"ALIKE": 0, "HEADROOM": 0, "THREADS": _THREADS, "PARTS": 1}
-_LONG, _MANY = 1 << 16, 1 << 6
-"""Numbers of a row from which on one block takes long, and rows that keep a GPU busy all the same."""
+_PART, _WAVES = 1 << 11, 8
+"""Numbers that a block takes where several share a row, at least, and blocks to a multiprocessor, then."""
+_ALONE, _MEASURE, _TOTALS, _SUMS = range(4)
+"""What a launch does; see the comment above the C struct."""
 
 
 class Prefixes(Struct):
@@ -38,8 +42,8 @@ class Prefixes(Struct):
         ("x", c_void_p),
         *((name, c_longlong) for name in ("x_outer", "x_inner", "x_step", "y_outer", "y_inner", "y_step")),
         *((name, c_longlong) for name in ("n", "outputs")),
-        *((name, c_void_p) for name in ("undecided", "result")),
-        *((name, c_int) for name in ("pair", "precision", "smallest")),
+        *((name, c_void_p) for name in ("known", "totals", "undecided", "result")),
+        *((name, c_int) for name in ("pair", "precision", "smallest", "parts", "phase")),
     )
 
 
@@ -67,36 +71,43 @@ _KERNEL = Kernel(
 def prefix_sums(x: Array, target: Format) -> Array | None:
     """Return the running sums of a CuPy array along its first axis; None where they are left to others."""
     n, outputs = len(x), prod(x.shape[1:])
-    if (
-        x.dtype.name not in SOURCES
-        or not x.size
-        or n >= MOST
-        or (n > _LONG and outputs < _MANY)
-        or capturing()
-    ):
+    if x.dtype.name not in SOURCES or not x.size or n >= MOST or capturing():
         return None
-    result = import_cupy().empty_like(x, dtype=target.dtype)
+    cupy = import_cupy()
+    result = cupy.empty_like(x, dtype=target.dtype)
     terms, of_result = (in_place(Summands((y,)), 1) for y in (x, result))
     if terms is None or of_result is None or terms.rows[0].pair != of_result.rows[0].pair:
         return None
     rows, undecided = terms.rows[0], Readback(1, np.int32)
-    near = (
-        abs(rows.step) > abs(rows.outer) and outputs >= 1 << 10
-    )  # neighbouring threads take neighbours in memory
-    lanes = 1 if near else next(lanes for lanes in (1, 8, 32, 256) if lanes == 256 or n <= 8 * lanes)
-    parameters = Prefixes(
+    lanes, parts = _shape(rows, n, outputs, multiprocessors())
+    arguments: dict[str, Any] = dict(
         x=x,
         **rows.parameters("x"),
         **of_result.rows[0].parameters("y"),
         n=n,
         outputs=outputs,
+        known=cupy.zeros((4, outputs), np.int32) if parts > 1 else None,
+        totals=cupy.empty((outputs * parts, 3), np.uint64) if parts > 1 else None,
         undecided=int(undecided.address),
         result=result,
         pair=int(rows.pair),
         precision=target.precision,
         smallest=last_place(target),
+        parts=parts,
     )
-    grid = (-(-outputs // (_THREADS // lanes)),)
-    _KERNEL(grid, (_THREADS,), (parameters,), **_constants(terms.dtype, lanes))
+    grid = (-(-outputs // (_THREADS // lanes)) * parts,)
+    for phase in (_MEASURE, _TOTALS, _SUMS) if parts > 1 else (_ALONE,):
+        _KERNEL(grid, (_THREADS,), (Prefixes(phase=phase, **arguments),), **_constants(terms.dtype, lanes))
     undecided.send()
     return None if undecided.look()[0] else result
+
+
+@lru_cache(1 << 10)
+def _shape(rows: Rows, n: int, outputs: int, processors: int) -> tuple[int, int]:
+    """Return the threads of an output, and the blocks that share it."""
+    if abs(rows.step) > abs(rows.outer) and outputs >= 1 << 10:
+        return 1, 1  # neighbouring threads take neighbours in memory
+    lanes = next(lanes for lanes in (1, 8, 32, 256) if lanes == 256 or n <= 8 * lanes)
+    if lanes < _THREADS:
+        return lanes, 1
+    return lanes, max(1, min(-(-n // _PART), _WAVES * processors // outputs))

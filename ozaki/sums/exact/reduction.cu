@@ -1,7 +1,7 @@
 #include "ozaki/sums/exact/extraction.cuh"
 
-/* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
-   2^32, or the square root of that).
+/* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], and of more such products if there
+   are `more`, divided by a number below 2^32, or the square root of that).
 
    Element (o, i) of x lies at (o >> pair)·x_outer + (o & pair)·x_inner + i·x_step, where `pair` is 1 if
    outputs come in pairs. A block takes `width` outputs side by side, and `parts` blocks share them.
@@ -9,16 +9,22 @@
    totals and flags (outputs,) are zeros or an earlier sum, tickets zeros. `resume` says that there is
    an earlier sum, `keep` that more is to come. */
 struct Reduction {
-    const char *x, *y;
+    const char *x, *y, *more_x, *more_y; /* the others lie as x and y do */
     i64 x_outer, x_inner, x_step, y_outer, y_inner, y_step;
     i64 n, outputs;
-    int pair, width, parts, negate;
+    int pair, width, parts, negate, more, negate_more;
     i64 *totals, stride;
     unsigned *flags, *tickets;
     void *result; /* in the dtype of the format that it is rounded to */
     i64 divisor;
     int resume, keep, root, precision, smallest;
 };
+
+#if PRODUCT
+#define EACH_PAIR for (int more = 0; more <= r.more; more++)
+#else
+#define EACH_PAIR const int more = 0;
+#endif
 
 #if COLUMNS
 
@@ -112,52 +118,55 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
         Register to = {r.totals + BELOW * r.stride + place, r.stride, !alone, r.n > 0 ? MINUS_ZERO : 0u};
         Extraction extraction;
         const i64 block = (i64)rows * BATCH, skip = (i64)r.parts * block;
+        EACH_PAIR {
+            const char *x = more ? r.more_x : r.x, *y = more ? r.more_y : r.y;
+            const bool negate = more ? r.negate_more : r.negate;
 #if TILE
-        const i64 lead = output - threadIdx.x % 32;
-        const int led = (int)min(r.outputs - lead, (i64)32), term = threadIdx.x % BATCH;
-        const char *x_lead = r.x + (lead * r.x_outer + term * r.x_step) * SIZE;
+            const i64 lead = output - threadIdx.x % 32;
+            const int led = (int)min(r.outputs - lead, (i64)32), term = threadIdx.x % BATCH;
+            const char *x_lead = x + (lead * r.x_outer + term * r.x_step) * SIZE;
 #if PAIRS
-        const char *y_lead = r.y + (lead * r.y_outer + term * r.y_step) * SIZE;
+            const char *y_lead = y + (lead * r.y_outer + term * r.y_step) * SIZE;
 #endif
-        for (i64 base = part * block; base < r.n; base += skip) {
-            Batch terms;
-            read_tile(terms.a, x_tile[threadIdx.x / 32], x_lead + base * r.x_step * SIZE, r.x_outer * SIZE,
-                      r.n - base, led, -0.0, r.negate);
+            for (i64 base = part * block; base < r.n; base += skip) {
+                Batch terms;
+                read_tile(terms.a, x_tile[threadIdx.x / 32], x_lead + base * r.x_step * SIZE, r.x_outer * SIZE,
+                          r.n - base, led, -0.0, negate);
 #if PAIRS
-            read_tile(terms.b, y_tile[threadIdx.x / 32], y_lead + base * r.y_step * SIZE, r.y_outer * SIZE,
-                      r.n - base, led, 1.0, false);
+                read_tile(terms.b, y_tile[threadIdx.x / 32], y_lead + base * r.y_step * SIZE, r.y_outer * SIZE,
+                          r.n - base, led, 1.0, false);
 #endif
-            extraction.add(terms, to, 1);
-        }
+                extraction.add(terms, to, 1);
+            }
 #else
-        const i64 x_step = r.x_step, y_step = r.y_step;
-        const bool negate = r.negate;
-        const char *x_mine = r.x + place_of(output, r.pair, r.x_outer, r.x_inner);
-        const char *y_mine = r.y + place_of(output, r.pair, r.y_outer, r.y_inner);
-        const i64 length = there ? r.n : 0;
-        i64 mine = part * block + row; /* the first of the terms that are read next */
-        const auto read_next = [&](Batch &terms) {
-            read(terms.a, x_mine + mine * x_step * SIZE, x_step * SIZE, rows, length - mine, -0.0, negate);
+            const i64 x_step = r.x_step, y_step = r.y_step;
+            const char *x_mine = x + place_of(output, r.pair, r.x_outer, r.x_inner);
+            const char *y_mine = y + place_of(output, r.pair, r.y_outer, r.y_inner);
+            const i64 length = there ? r.n : 0;
+            i64 mine = part * block + row; /* the first of the terms that are read next */
+            const auto read_next = [&](Batch &terms) {
+                read(terms.a, x_mine + mine * x_step * SIZE, x_step * SIZE, rows, length - mine, -0.0, negate);
 #if PAIRS
-            read(terms.b, y_mine + mine * y_step * SIZE, y_step * SIZE, rows, length - mine, 1.0, false);
+                read(terms.b, y_mine + mine * y_step * SIZE, y_step * SIZE, rows, length - mine, 1.0, false);
 #endif
-            mine += skip;
-        };
+                mine += skip;
+            };
 #if AHEAD
-        Batch next;
-        if (mine < length) read_next(next);
-#endif
-        for (i64 base = part * block + row; base < length; base += skip) {
-#if AHEAD
-            const Batch terms = next;
+            Batch next;
             if (mine < length) read_next(next);
+#endif
+            for (i64 base = part * block + row; base < length; base += skip) {
+#if AHEAD
+                const Batch terms = next;
+                if (mine < length) read_next(next);
 #else
-            Batch terms;
-            read_next(terms);
+                Batch terms;
+                read_next(terms);
 #endif
-            extraction.add(terms, to, 1);
+                extraction.add(terms, to, 1);
+            }
+#endif
         }
-#endif
         if (alone) {
             double value;
             if (to.open) {
@@ -233,24 +242,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     Extraction extraction;
     const i64 length = output < r.outputs && row < rows ? r.n : 0;
     const int lanes = width & (width - 1) ? 32 : width;
-    const char *x = r.x + place_of(output, r.pair, r.x_outer, r.x_inner);
-    const char *y = r.y + place_of(output, r.pair, r.y_outer, r.y_inner);
     const i64 block = (i64)rows * BATCH;
-    for (i64 base = part * block; base < r.n; base += r.parts * block) {
-        Batch terms;
+    EACH_PAIR {
+        const char *x = (more ? r.more_x : r.x) + place_of(output, r.pair, r.x_outer, r.x_inner);
+        const char *y = (more ? r.more_y : r.y) + place_of(output, r.pair, r.y_outer, r.y_inner);
+        const bool negate = more ? r.negate_more : r.negate;
+        for (i64 base = part * block; base < r.n; base += r.parts * block) {
+            Batch terms;
 #if PACKED
-        read_words(terms.a, x + base * SIZE, length - base, -0.0, r.negate);
+            read_words(terms.a, x + base * SIZE, length - base, -0.0, negate);
 #if PAIRS
-        read_words(terms.b, y + base * SIZE, length - base, 1.0, false);
+            read_words(terms.b, y + base * SIZE, length - base, 1.0, false);
 #endif
 #else
-        const i64 mine = base + row;
-        read(terms.a, x + mine * r.x_step * SIZE, r.x_step * SIZE, rows, length - mine, -0.0, r.negate);
+            const i64 mine = base + row;
+            read(terms.a, x + mine * r.x_step * SIZE, r.x_step * SIZE, rows, length - mine, -0.0, negate);
 #if PAIRS
-        read(terms.b, y + mine * r.y_step * SIZE, r.y_step * SIZE, rows, length - mine, 1.0, false);
+            read(terms.b, y + mine * r.y_step * SIZE, r.y_step * SIZE, rows, length - mine, 1.0, false);
 #endif
 #endif
-        extraction.add(terms, to, lanes);
+            extraction.add(terms, to, lanes);
+        }
     }
     extraction.flush(to, lanes);
     if (to.seen) atomicOr(&seen[column], to.seen);

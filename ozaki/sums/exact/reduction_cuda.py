@@ -31,7 +31,7 @@ from ozaki.sums.exact.accumulator import Superaccumulator, digits_in_use
 from ozaki.sums.exact.extraction import constants
 from ozaki.sums.exact.fixed_point import DIGITS_ABOVE, DIGITS_BELOW, DigitRange, Rounding
 from ozaki.sums.exact.summands import Summands, tiles
-from ozaki.sums.exact.summands_cuda import Terms, in_place, readable
+from ozaki.sums.exact.summands_cuda import Terms, at_once, readable
 
 _OUTPUTS = 1 << 17  # outputs that have digits in memory at one time
 _SHORT = 512  # neighbouring terms too few for the threads of a block, or of a warp
@@ -51,10 +51,10 @@ class Reduction(Struct):
     """The kernels' parameters; see the comment above the C struct."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("x", "y")),
+        *((name, c_void_p) for name in ("x", "y", "more_x", "more_y")),
         *((name, c_longlong) for name in ("x_outer", "x_inner", "x_step", "y_outer", "y_inner", "y_step")),
         *((name, c_longlong) for name in ("n", "outputs")),
-        *((name, c_int) for name in ("pair", "width", "parts", "negate")),
+        *((name, c_int) for name in ("pair", "width", "parts", "negate", "more", "negate_more")),
         ("totals", c_void_p),
         ("stride", c_longlong),
         *((name, c_void_p) for name in ("flags", "tickets", "result")),
@@ -284,9 +284,8 @@ class Launch:
         if self.room and state is None:
             totals = import_cupy().empty((_held(digits), self.room), np.int64)
         instance, parameters = _prepared(self, digits, rounding, state is not None, resume, keep)
-        of_call = parameters.with_arrays(
-            x=arrays[0], y=arrays[-1], totals=totals, flags=flags, tickets=tickets, result=result
-        )
+        read = dict(zip(("x", "y", "more_x", "more_y"), arrays * 4, strict=False))
+        of_call = parameters.with_arrays(**read, totals=totals, flags=flags, tickets=tickets, result=result)
         instance((self.grid,), (self.form["THREADS"],), (of_call,))
 
 
@@ -337,13 +336,15 @@ def _prepared(
     """Return the kernel of such launches, and its parameters but for the addresses."""
     terms, (x, y) = launch.terms, (launch.terms.rows * 2)[:2]
     parameters = Reduction(
-        **dict.fromkeys(("x", "y", "totals", "flags", "tickets", "result")),
+        **dict.fromkeys(("x", "y", "more_x", "more_y", "totals", "flags", "tickets", "result")),
         **x.parameters("x"),
         **y.parameters("y"),
         n=terms.n,
         outputs=launch.outputs,
         pair=x.pair,
-        negate=terms.negate,
+        negate=terms.negate[0],
+        more=terms.more,
+        negate_more=terms.negate[1],
         width=launch.width,
         parts=launch.parts,
         stride=launch.outputs if in_totals else launch.room,
@@ -360,6 +361,6 @@ def _prepared(
 
 def _in_one_launch(summands: Sequence[Summands], reduced: int) -> bool:
     """Whether there is one launch, and no output's digits need memory beyond it."""
-    if len(summands) > 1 or (terms := in_place(summands[0], reduced)) is None:
+    if (terms := at_once(summands, reduced)) is None:
         return False
     return not _launch(terms, prod(summands[0].shape[reduced:]), multiprocessors()).shared

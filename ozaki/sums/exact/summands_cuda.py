@@ -66,13 +66,18 @@ class Rows(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The terms of one launch: one or two arrays that the kernels can read, outputs × n."""
+    """The terms of one launch: one or two arrays that the kernels can read, outputs × n.
+
+    more : whether there are other products of two arrays that lie as these do, as of complex numbers' parts.
+    negate : whether these products, and the others, are subtracted.
+    """
 
     rows: tuple[Rows, ...]
     dtype: str
     n: int
-    negate: bool = False
+    negate: tuple[bool, bool] = (False, False)
     square: bool = False
+    more: bool = False
 
     @property
     def product(self) -> bool:
@@ -93,9 +98,21 @@ def in_place(source: Summands, reduced: int) -> Terms | None:
     return _readable_in_place(tuple(layouts), reduced, source.sign < 0, square)
 
 
+def at_once(summands: Sequence[Summands], reduced: int) -> Terms | None:
+    """What one launch can read where it is; None where it takes several."""
+    terms = [in_place(source, reduced) for source in summands]
+    first, *others = terms
+    if first is None or not others:
+        return first
+    if len(others) > 1 or not first.product or others[0] is None:
+        return None
+    alike = first._replace(negate=others[0].negate) == others[0]
+    return first._replace(negate=(first.negate[0], others[0].negate[0]), more=True) if alike else None
+
+
 @lru_cache(1 << 12)
-def _readable_in_place(layouts: tuple[Layout, ...], reduced: int, negate: bool, square: bool) -> Terms | None:
-    x = layouts[0]
+def _readable_in_place(layouts: tuple[Layout, ...], reduced: int, minus: bool, square: bool) -> Terms | None:
+    x, negate = layouts[0], (minus, False)
     n, dtype = prod(x.shape[:reduced]), x.dtype.name
     if len(layouts) == 1 and reduced > 1:  # whose terms may come in any order
         order = sorted(range(reduced), key=lambda a: -abs(x.strides[a]))
@@ -112,6 +129,9 @@ def _readable_in_place(layouts: tuple[Layout, ...], reduced: int, negate: bool, 
 
 def readable(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[Terms, tuple[Array, ...]]]:
     """Yield what the kernels can read where it is, and copies of the rest, tile by tile; with the arrays."""
+    if len(summands) > 1 and (terms := at_once(summands, reduced)) is not None and terms.n:
+        yield terms, tuple(x for source in summands for x in source.factors)
+        return
     for source in summands:
         if (terms := in_place(source, reduced)) is not None:
             yield terms, source.factors if terms.n else (import_cupy().zeros(1, np.float64),)
@@ -123,7 +143,7 @@ def readable(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[Terms
                 packed = tuple(_packed(x, reduced, outputs) for x in together)
                 n, layouts = packed[0].shape[1], [Layout.of(x) for x in packed]
                 rows = tuple(Rows.of(layout, n, 0, 1) for layout in layouts)
-                yield Terms(rows, layouts[0].dtype.name, n, source.sign < 0), packed
+                yield Terms(rows, layouts[0].dtype.name, n, (source.sign < 0, False)), packed
 
 
 def _as_rows(x: Layout, reduced: int) -> Rows | None:
