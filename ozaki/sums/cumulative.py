@@ -1,8 +1,8 @@
 """Running sums, each one correctly rounded: the definition, and the launches of `cumulative.cu`.
 
-On the host, `running_numba` adds each number to an exact expansion. On a GPU, rows of ordinary data are a launch
-or three (`exact.prefixes`); others are cut into tiles. The tiles' exact totals come from
-the kernels of `reduction_cuda`, and their running sums, digit by digit, from `cupy.cumsum`; then every thread
+On the host, `running_numba` adds each number to an exact expansion. On a GPU, rows of ordinary data are a
+launch or three (`exact.prefixes`); others are cut into tiles. The tiles' exact totals come from the kernels
+of `reduction_cuda`, and their running sums, digit by digit, from `cupy.cumsum`; then every thread
 goes through one tile, adds its terms to the digits that come before it, and rounds after each. That is much
 slower than a sum, in which only the last is rounded; nothing is copied to the host.
 """

@@ -1,4 +1,4 @@
-"""Running sums of rows on a GPU, each rounded: integers as of `moments`, in one launch, or three for long rows.
+"""Running sums of rows on a GPU, each rounded: integers as of `moments`, in one launch; long rows in three.
 
 Numbers that are further apart, or not finite, are left to `ozaki.sums.cumulative`.
 """
