@@ -12,9 +12,11 @@ from multiword.runtime.arrays import (
     Array,
     as_array,
     check_same_device,
+    is_cupy,
     namespace,
     on_device_of_arrays,
     on_host,
+    real_parts,
     where_lies,
 )
 from multiword.runtime.options import integer
@@ -241,6 +243,13 @@ def _grouped(
         parts = terms(*flat)
         at_once = (rounded_group_sums(part, columns, outputs, formats) for part in parts)
         values = [narrow(x, real_dtype(target)) for x in at_once if x is not None]
+        if len(values) == len(parts):
+            return joined(values, target).reshape(shape)
+    elif reduction.groups_on_gpu is not None and is_cupy(index):
+        rounding = reduction.rounding(target)
+        parts = flat if reduction.real else real_parts(flat[0])
+        on_gpu = (reduction.groups_on_gpu(x, columns, outputs, rounding, **options) for x in parts)
+        values = [x for x in on_gpu if x is not None]
         if len(values) == len(parts):
             return joined(values, target).reshape(shape)
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]

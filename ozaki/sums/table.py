@@ -142,6 +142,7 @@ class Reduction:
     zero : what stands for numbers that are left out: −0 changes no zero's sign.
     on_gpu : on_gpu(x, reduced, rounding, **options) rounds the results of ordinary arrays on a GPU; None for
         others, which have exact sums.
+    groups_on_gpu : groups_on_gpu(x, labels, groups, rounding, **options) does so by group, of a vector.
     name : of the public function.
     """
 
@@ -153,6 +154,7 @@ class Reduction:
     skip_nan: bool = False
     zero: float = 0.0
     on_gpu: Callable[..., Array | None] | None = None
+    groups_on_gpu: Callable[..., Array | None] | None = None
     name: str = ""
 
     @property
@@ -262,9 +264,14 @@ def is_nan(x: Array) -> Array:
 
 
 SUM = Reduction((elements,), rounded_totals, summed_dtype)
-MEAN = Reduction((elements,), means, quotient_dtype, zero=-0.0)
+MEAN = Reduction((elements,), means, quotient_dtype, zero=-0.0, groups_on_gpu=moments.group_means)
 VARIANCE = Reduction(
-    (elements, squares), _variances, quotient_dtype, real="a variance", on_gpu=moments.variances
+    (elements, squares),
+    _variances,
+    quotient_dtype,
+    real="a variance",
+    on_gpu=moments.variances,
+    groups_on_gpu=moments.group_variances,
 )
 DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
 WITHOUT_NAN: dict[str, Any] = {

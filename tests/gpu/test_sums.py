@@ -3,6 +3,7 @@
 import math
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -10,7 +11,7 @@ import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
 from ozaki.sums import cumulative
-from ozaki.sums.exact import groups, reduction_cuda
+from ozaki.sums.exact import groups, moments, reduction_cuda
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands
@@ -326,6 +327,47 @@ def test_sums_by_group(terms, monkeypatch):
         for count in (1, 3, 70_000):
             for function in (ozaki.group_sum, ozaki.group_mean, ozaki.group_std):
                 same_on_the_gpu(lambda v, g, n=count, f=function: f(v, g % n, n), x, labels * 700)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "complex128"])
+def test_ratios_by_group_are_one_launch(cupy, dtype, monkeypatch):
+    """Of ordinary data, of any layout; empty groups, zeros, groups of one number, of all numbers."""
+    rng, n = np.random.default_rng(8), 5000
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    x = (rng.standard_normal(2 * n) * (1 - 2j if kind.kind == "c" else 1)).astype(kind)[::2]
+    zeros = x.copy()
+    zeros[: n // 2] = -0.0
+    zeros[: n // 4 : 2] = 0.0
+    cases = [
+        (100, rng.integers(0, 99, n)),
+        (1, np.zeros(n, int)),
+        (n + 7, np.arange(n)),
+        (4, np.arange(n) % 4),
+    ]
+    cases.append((40, np.sort(rng.integers(0, 40, n))))
+    monkeypatch.setattr(moments, "_by_group", counting := Counting(moments._by_group))
+    for many, labels in cases:
+        for y in (x, zeros):
+            same_on_the_gpu(ozaki.group_mean, y, labels, num_groups=many)
+            same_on_the_gpu(ozaki.group_var, y, labels, num_groups=many, ddof=1)
+            same_on_the_gpu(ozaki.group_std, y, labels, num_groups=many)
+    assert counting.calls > 0
+    assert not counting.refused
+    for bad in (-1, 100):
+        with pytest.raises(ValueError, match="labels"):
+            ozaki.group_mean(cupy.asarray(x), cupy.asarray(np.append(cases[0][1][1:], bad)), 100)
+
+
+class Counting:
+    """A function of which the calls, and those that return None, are counted."""
+
+    def __init__(self, function):
+        self.function, self.calls, self.refused = function, 0, 0
+
+    def __call__(self, *arguments):
+        result = self.function(*arguments)
+        self.calls, self.refused = self.calls + 1, self.refused + (result is None)
+        return result
 
 
 def test_sums_in_a_callers_graph_are_refused(cupy):

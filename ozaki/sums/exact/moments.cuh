@@ -8,20 +8,22 @@
 #define REACH 48
 
 /* What is known of an output's numbers: the exponent fields of those that are finite and not 0, which lie between
-   2048 - below and above (both 0 for none), whether one is not finite, and how many count. */
+   2048 - below and above (both 0 for none), whether one is not finite, how many count, and whether one is not -0. */
 struct Known {
-    int below, above, bad, count;
+    int below, above, bad, count, ordinary;
 
     __device__ void note(double x) {
         const int field = __double2hiint(x) >> 20 & 2047;
+        ordinary |= x != 0 || __double2hiint(x) >= 0;
         if (field == 2047) bad = 1;
-        else if (x != 0) add({2048 - max(field, 1), max(field, 1), 0, 0});
+        else if (x != 0) add({2048 - max(field, 1), max(field, 1), 0, 0, 1});
     }
     __device__ void add(const Known &other) {
         below = max(below, other.below);
         above = max(above, other.above);
         bad |= other.bad;
         count += other.count;
+        ordinary |= other.ordinary;
     }
     __device__ int lowest() const { return 2048 - below; }
     __device__ bool far() const { return above - lowest() > REACH; }
@@ -94,6 +96,18 @@ struct Sums {
         add_words<4>(squares, square);
     }
 };
+
+/* S/n, rounded. */
+__device__ double mean(const u64 *sum, i64 n, int lowest, int precision, int smallest)
+{
+    i64 room[BELOW + 4 + 2];
+    for (int i = 0; i < BELOW; i++) room[i] = 0;
+    for (int i = 0; i < 2; i++) {
+        room[BELOW + 2 * i] = sum[i] & MASK32;
+        room[BELOW + 2 * i + 1] = i ? (i64)sum[i] >> 32 : (i64)(sum[i] >> 32);
+    }
+    return round_digits({room + BELOW, 1}, 0, 4, lowest - 1075, n, 0, precision, smallest);
+}
 
 /* (n·Q − |S|²)/(n·(n − ddof)), or its root, rounded: variances.py's formula. Infinite, or NaN if `undefined` says so or
    all numbers are equal, where n <= ddof. */

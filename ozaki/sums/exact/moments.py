@@ -1,4 +1,4 @@
-"""Variances of rows on a GPU: exact sums of numbers and of their squares in one pass, rounded there.
+"""Variances of rows on a GPU, and of groups, with their means: exact sums of numbers and of their squares.
 
 They are integers relative to the smallest number of a row, which takes numbers at most 48 octaves apart:
 ordinary data. Others have their exact sums in digits, as on a CPU (`ozaki.sums.table`).
@@ -34,37 +34,40 @@ _THREADS = 256
 _FORM = {"ALIKE": 0, "HEADROOM": 0, "THREADS": _THREADS}
 _PART = 1 << 13  # numbers that a block takes where several share an output, at least
 _WAVES = 4  # blocks to a multiprocessor, then
+_LONGEST_GROUP = 1 << 18  # numbers of a group that a block takes in less time than a window's sums
 
 
 class Variances(Struct):
     """The kernel's parameters; see the comment above the C struct."""
 
     _fields_ = (
-        ("x", c_void_p),
+        *((name, c_void_p) for name in ("x", "index", "starts")),
         *((name, c_longlong) for name in ("x_outer", "x_inner", "x_step", "n", "outputs", "ddof")),
         *((name, c_void_p) for name in ("known", "partial", "tickets", "undecided", "result")),
         *((name, c_int) for name in ("pair", "parts", "measure", "root", "precision", "smallest")),
     )
 
 
-def _constants(dtype: str, parts: int, skip_nan: bool, lanes: int, along: bool) -> dict[str, Any]:
+def _constants(
+    dtype: str, parts: int, lanes: int, along: bool, skip_nan: bool = False, **of_groups: bool
+) -> dict[str, Any]:
     form = {"PARTS": parts, "SKIP_NAN": int(skip_nan), "LANES": lanes, "ALONG": int(along)}
+    form |= {"GROUPED": 0, "MEAN": 0} | {name: int(value) for name, value in of_groups.items()}
     return constants(dtype, DigitRange.of(format_of(dtype)), **_FORM, **form)
 
 
 _KERNEL = Kernel(
     "variances",
     Path(__file__).with_suffix(".cu"),
-    tuple(
-        _constants(dtype, parts, skip_nan, lanes, along)
-        for dtype, parts, skip_nan, lanes, along in (
-            ("float64", 1, False, 256, True),
-            ("float64", 2, True, 1, True),
-            ("float32", 1, False, 32, True),
-            ("float32", 2, False, 8, False),
-            ("float16", 1, True, 8, True),
-            ("bfloat16", 1, False, 1, False),
-        )
+    (
+        _constants("float64", 1, 256, True),
+        _constants("float64", 2, 1, True, skip_nan=True),
+        _constants("float32", 1, 32, True),
+        _constants("float32", 2, 8, False),
+        _constants("float16", 1, 8, True, skip_nan=True),
+        _constants("bfloat16", 1, 1, False),
+        _constants("float64", 1, 32, True, GROUPED=True, MEAN=True),
+        _constants("float32", 2, 8, True, GROUPED=True),
     ),
     (Variances,),
 )
@@ -93,6 +96,8 @@ def variances(
     zeros = cupy.zeros((5, outputs), np.int32)
     arguments: dict[str, Any] = dict(
         x=real,
+        index=None,
+        starts=None,
         **rows.parameters("x"),
         n=terms.n,
         outputs=outputs,
@@ -108,10 +113,61 @@ def variances(
         precision=rounding.target.precision,
         smallest=last_place(rounding.target),
     )
-    chosen = _constants(terms.dtype, parts, skip_nan, lanes, along)
+    chosen = _constants(terms.dtype, parts, lanes, along, skip_nan)
     grid = (-(-outputs // (_THREADS // lanes)) * shares,)
     for measure in (1, 0) if shares > 1 else (0,):
         _KERNEL(grid, (_THREADS,), (Variances(measure=measure, **arguments),), **chosen)
+    undecided.send()
+    return None if undecided.look()[0] else result
+
+
+def group_variances(x: Array, labels: Array, groups: int, rounding: Rounding, ddof: Fraction) -> Array | None:
+    """Return the variances of a CuPy vector's groups, or their roots; None as `variances`."""
+    return _by_group(x, labels, groups, rounding, ddof, False)
+
+
+def group_means(x: Array, labels: Array, groups: int, rounding: Rounding) -> Array | None:
+    """Return the means of the groups of real numbers; None as `variances`, and for Inf and NaN."""
+    return _by_group(x, labels, groups, rounding, Fraction(0), True)
+
+
+def _by_group(
+    x: Array, labels: Array, groups: int, rounding: Rounding, ddof: Fraction, mean: bool
+) -> Array | None:
+    """Sort the labels, so that groups are rows of which the numbers lie anywhere."""
+    real = x.real if x.dtype.kind == "c" else x
+    if real.dtype.name not in SOURCES or ddof.denominator > 1 or abs(ddof) >= MOST or capturing():
+        return None
+    if not x.size or not 0 < groups < 1 << 31 or real.strides[0] < 0:
+        return None
+    cupy, undecided = import_cupy(), Readback(1, np.int32)
+    narrow = cupy.clip(labels, -1, groups).astype(np.int32)  # labels of no group stay so
+    index = narrow.argsort()
+    starts = cupy.searchsorted(narrow[index], cupy.arange(groups + 1, dtype=np.int32)).astype(np.int64)
+    first, last, longest = cupy.stack([starts[0], starts[-1], cupy.diff(starts).max()]).tolist()
+    if first or last != x.size or longest > _LONGEST_GROUP:
+        return None
+    lanes = next(lanes for lanes in (1, 8, 32, 256) if lanes == 256 or longest <= 64 * lanes)
+    result = cupy.empty(groups, rounding.target.dtype)
+    parameters = Variances(
+        x=real,
+        index=index,
+        starts=starts,
+        **dict.fromkeys(("x_outer", "x_inner", "n", "pair", "measure"), 0),
+        x_step=real.strides[0] // real.dtype.itemsize,
+        outputs=groups,
+        ddof=int(ddof),
+        **dict.fromkeys(("known", "partial", "tickets")),
+        undecided=int(undecided.address),
+        result=result,
+        parts=1,
+        root=int(rounding.root),
+        precision=rounding.target.precision,
+        smallest=last_place(rounding.target),
+    )
+    parts = 1 + (x.dtype.kind == "c")
+    chosen = _constants(real.dtype.name, parts, lanes, True, GROUPED=True, MEAN=mean)
+    _KERNEL((-(-groups // (_THREADS // lanes)),), (_THREADS,), (parameters,), **chosen)
     undecided.send()
     return None if undecided.look()[0] else result
 

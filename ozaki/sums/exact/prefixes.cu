@@ -57,12 +57,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) prefix_sums(const Prefixes
     const char *p = r.x + place_of(there ? output : 0, r.pair, r.x_outer, r.x_inner);
     const i64 to = (output >> r.pair) * r.y_outer + (output & r.pair) * r.y_inner;
 
-    Known known = {0, 0, 0, 0};
+    Known known = {};
     if (r.phase <= MEASURE) {
         for (i64 i = first + lane; i < mine_to; i += LANES) known.note(widened(load(p + SIZE * i * r.x_step)));
         known = together(all_known, known, lane, 1);
     } else if (there) {
-        known = {r.known[output], r.known[r.outputs + output], r.known[2 * r.outputs + output], 0};
+        known = {r.known[output], r.known[r.outputs + output], r.known[2 * r.outputs + output]};
     }
     if (r.phase == MEASURE) {
         if (there && lane == 0) {
