@@ -1,0 +1,89 @@
+"""Random words by their place: Philox 4×32-10.
+
+Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (SC 2011).
+
+Ten rounds of multiplications make four words of a key and a counter, and nothing is carried from one counter
+to the next. So word w of a call is the same wherever, and beside whatever, it is computed. The key is a seed,
+the counter the place of four words and the number of the call.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array
+from multiword.runtime.compiled import compiled
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.parallel import over_rows
+
+FACTORS = 0xD2511F53, 0xCD9E8D57
+BUMPS = 0x9E3779B9, 0xBB67AE85
+"""Of the multiplications, and what is added to the key's halves after each round: the paper's table 2."""
+ROUNDS = 10
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_BLOCK = 1 << 14  # counters at a time: their words stay in the cache
+_THREADS = 256
+
+_KERNEL = Kernel("random_words", Path(__file__).with_suffix(".cu"), ({},))
+
+
+def words(seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> Array:
+    """Return the words from one place on, as uint32.
+
+    Parameters
+    ----------
+    seed, call : of 64 bits: the key, and the counter's upper half.
+    first, count : the place of the first word, and how many there are.
+    xp : numpy, or cupy for an array on the current device.
+
+    >>> [hex(word) for word in words(0, 0, 0, 4)]
+    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+    """
+    begin, end = first // 4, -(-(first + count) // 4)
+    result = xp.empty((end - begin, 4), np.uint32)
+    (_fill if xp is np else _fill_on_device)(seed, call, begin, result)
+    return result.reshape(-1)[first - 4 * begin :][:count]
+
+
+def _fill(seed: int, call: int, begin: int, result: np.ndarray) -> None:
+    loops = compiled("ozaki.random.philox_numba")
+
+    def work(rows: slice) -> None:
+        start, block = np.uint64(begin + rows.start), result[rows]
+        if loops is not None:
+            loops.fill(np.uint64(seed), np.uint64(call), start, block)
+            return
+        counters = start + np.arange(len(block), dtype=np.uint64)
+        block[...] = rounds(seed, call, counters).T
+
+    over_rows(work, len(result), 1, _BLOCK)
+
+
+def rounds(seed: int, call: int, counters: np.ndarray) -> np.ndarray:
+    """Return the four words of each counter: the definition."""
+    x = [counters & _LOW, counters >> _HALF]
+    x += [np.full_like(counters, half) for half in (call & int(_LOW), call >> 32)]
+    key = [seed & int(_LOW), seed >> 32]
+    for _ in range(ROUNDS):
+        a, b = x[0] * np.uint64(FACTORS[0]), x[2] * np.uint64(FACTORS[1])
+        x = [
+            (b >> _HALF) ^ x[1] ^ np.uint64(key[0]),
+            b & _LOW,
+            (a >> _HALF) ^ x[3] ^ np.uint64(key[1]),
+            a & _LOW,
+        ]
+        key = [(k + bump) & int(_LOW) for k, bump in zip(key, BUMPS, strict=True)]
+    return np.stack(x).astype(np.uint32)
+
+
+def _fill_on_device(seed: int, call: int, begin: int, result: Any) -> None:
+    n = len(result)
+    if n:
+        numbers = (np.uint64(x) for x in (seed, call, begin, n))
+        _KERNEL((-(-n // _THREADS),), (_THREADS,), (*numbers, result))
