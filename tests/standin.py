@@ -84,6 +84,9 @@ class Capture:
 
     nodes: list[Node] = field(default_factory=list)
     broken: bool = False
+    number: int = 0
+    ends: list[Callable[[], None]] = field(default_factory=list)
+    """What is called when the graph and its instances are gone."""
 
 
 class Stream:
@@ -262,6 +265,7 @@ class Gpu:
         stream = self.handles[stream]
         assert stream.capture is None
         stream.capture, stream.last = Capture(), set()
+        stream.capture.number = self.handle(stream.capture)
 
     def cuStreamEndCapture(self, stream, graph):
         """All streams that have joined leave the capture; what has not come back to this one breaks it."""
@@ -272,10 +276,11 @@ class Gpu:
                 x.capture, x.last = None, set()
         if not set(capture.nodes) <= reached:
             raise CudaError("cuStreamEndCapture", 904)
-        graph._obj.value = self.handle(capture)
+        graph._obj.value = capture.number
         self.captures += 1
 
     def cuStreamGetCaptureInfo_v2(self, stream, status, number, graph, nodes, count):
+        graph._obj.value = self.handles[stream].capture.number
         last = list(self.handles[stream].last)
         count._obj.value = len(last)
         nodes._obj.contents = c_void_p(self.handle(last[0]) if last else None)
@@ -321,10 +326,28 @@ class Gpu:
             done.add(node)
 
     def cuGraphExecDestroy(self, executable):
-        self.executables.pop(executable.value, None)  # graphs of a real GPU may be collected meanwhile
+        # graphs of a real GPU may be collected meanwhile
+        capture, _ = self.executables.pop(executable.value, (None, None))
+        self._end(capture)
 
     def cuGraphDestroy(self, graph):
-        self.handles[graph.value] = None
+        capture, self.handles[graph.value] = self.handles.get(graph.value), None
+        self._end(capture)
+
+    def _end(self, capture):
+        left = [*self.handles.values(), *(x for x, _ in self.executables.values())]
+        if capture is not None and not any(x is capture for x in left):
+            while capture.ends:
+                capture.ends.pop()()
+
+    def cuUserObjectCreate(self, owned, given, destructor, references, flags):
+        assert (references, flags) == (1, 1)
+        call = ctypes.CFUNCTYPE(None, c_void_p)(destructor.value)
+        owned._obj.value = self.handle(partial(call, given.value))
+
+    def cuGraphRetainUserObject(self, graph, owned, references, flags):
+        assert (references, flags) == (1, 1)
+        self.handles[graph.value].ends.append(self.handles[owned.value])
 
     # Those of cuBLAS ----------------------------------------------------------------------------------
 

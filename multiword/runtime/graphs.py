@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,8 @@ from multiword.runtime.kernels import Struct
 from multiword.runtime.libcuda import (
     CAPTURE_RELAXED,
     EXTERNAL,
+    MOVE,
+    NO_DESTRUCTOR_SYNC,
     USE_NODE_PRIORITY,
     CudaError,
     KernelNode,
@@ -340,13 +343,56 @@ def _reserved(size: int) -> Any:
         raise MemoryError(f"no memory for {size} bytes of a graph: {error}") from error
 
 
-def _last_node(stream: int) -> c_void_p:
-    """Return the node that was captured last."""
+def _capture_info(stream: int) -> tuple[c_void_p, list[int | None]]:
+    """Return the graph that a stream is captured into, and the nodes that what comes next depends on."""
     status, number, graph = c_int(), c_ulonglong(), c_void_p()
     nodes, count = ctypes.POINTER(c_void_p)(), c_size_t()
     routine("cuStreamGetCaptureInfo_v2")(
         stream, byref(status), byref(number), byref(graph), byref(nodes), byref(count)
     )
-    if count.value != 1:
-        raise CaptureError(f"the launch left {count.value} nodes at the end of the captured stream, not one")
+    return graph, nodes[: count.value]
+
+
+def _last_node(stream: int) -> c_void_p:
+    """Return the node that was captured last."""
+    _, nodes = _capture_info(stream)
+    if len(nodes) != 1:
+        raise CaptureError(f"the launch left {len(nodes)} nodes at the end of the captured stream, not one")
     return c_void_p(nodes[0])
+
+
+class EndOfGraph:
+    """The end of the graph that CuPy's current stream is captured into, and of all instances of that graph.
+
+    The driver calls the C library's `sem_post`: it does so on a thread of its own, perhaps after Python has
+    ended, where nothing of Python's may run. The memory of the semaphore is therefore the C library's, too.
+    """
+
+    def __init__(self) -> None:
+        c = _c_library()
+        self._semaphore = c_void_p(c.calloc(1, _SEMAPHORE))
+        c.sem_init(self._semaphore, 0, 0)
+        graph, owned = _capture_info(import_cupy().cuda.get_current_stream().ptr)[0], c_void_p()
+        post = ctypes.cast(c.sem_post, c_void_p)
+        routine("cuUserObjectCreate")(byref(owned), self._semaphore, post, 1, NO_DESTRUCTOR_SYNC)
+        routine("cuGraphRetainUserObject")(graph, owned, 1, MOVE)
+
+    def has_come(self) -> bool:
+        """Return whether the driver has destroyed the graph; once: the semaphore goes with the answer yes."""
+        if _c_library().sem_trywait(self._semaphore) != 0:
+            return False
+        _c_library().free(self._semaphore)
+        return True
+
+
+_SEMAPHORE = 64
+"""Bytes: no C library's semaphore takes more."""
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    c = ctypes.CDLL(None)
+    c.calloc.restype, c.calloc.argtypes = c_void_p, [c_size_t, c_size_t]
+    c.sem_init.argtypes = [c_void_p, c_int, c_int]
+    c.sem_trywait.argtypes = c.free.argtypes = [c_void_p]
+    return c

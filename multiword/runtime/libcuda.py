@@ -35,6 +35,9 @@ class KernelNode(Structure):
 USE_NODE_PRIORITY = 8
 """Kernels of a graph keep the priorities of the streams that they were captured on."""
 
+NO_DESTRUCTOR_SYNC, MOVE = 1, 1
+"""Nobody waits for the destructor of a user object; a graph takes over the reference to one."""
+
 _SIGNATURES: dict[str, list] = {
     "cuStreamBeginCapture_v2": [c_void_p, c_int],
     "cuStreamEndCapture": [c_void_p, POINTER(c_void_p)],
@@ -49,6 +52,9 @@ _SIGNATURES: dict[str, list] = {
     "cuGraphExecKernelNodeSetParams_v2": [c_void_p, c_void_p, POINTER(KernelNode)],
     "cuGraphLaunch": [c_void_p, c_void_p],
     "cuGraphDestroy": [c_void_p],
+    # (user object, what the destructor is given, destructor, references, flags)
+    "cuUserObjectCreate": [POINTER(c_void_p), c_void_p, c_void_p, c_uint, c_uint],
+    "cuGraphRetainUserObject": [c_void_p, c_void_p, c_uint, c_uint],
     "cuGraphExecDestroy": [c_void_p],
     # (map, type, dimensions, address, extents, strides, box, steps, and how copies are made)
     "cuTensorMapEncodeTiled": [

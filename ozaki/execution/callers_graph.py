@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
 from multiword.runtime.arrays import import_cupy, is_cupy
-from multiword.runtime.graphs import capturing, retaining
+from multiword.runtime.graphs import EndOfGraph, capturing, retaining
+from multiword.runtime.libcuda import CudaError
 from ozaki.execution.repeated import product_again
 from ozaki.product.operand import matrix_of
 from ozaki.product.request import NORMWISE
@@ -30,6 +31,7 @@ def capturable(multiply: F) -> F:
         if not is_cupy(x):
             return multiply(a, b, **options)
         if not capturing():
+            _ended.clear()
             if options.get("accuracy") == NORMWISE and isinstance(options.get("engine", ""), str | Cublas):
                 prepare_spare_handle(x.data.device_id)
             return product_again(multiply, a, b, options)
@@ -44,18 +46,38 @@ def capturable(multiply: F) -> F:
     return cast(F, product)
 
 
-_retained: dict[int, Any] = {}
-"""What callers' graphs use of caches, by id, for good: the end of such a graph is not announced."""
+class _Used(NamedTuple):
+    """What a product in a caller's graph uses of caches, by id, and the end of the graph."""
+
+    objects: dict[int, Any]
+    end: EndOfGraph | None  # None where the driver does not announce it: then they are kept for good
 
 
-def _retain(x: Any) -> None:
-    _retained[id(x)] = x
+_retained: dict[int, _Used] = {}
+"""What callers' graphs use, by the id of the objects' table."""
+
+_ended: list[_Used] = []
+"""What ended graphs have used, until a call outside of captures: giving up a cuBLAS handle would end one."""
+
+
+def _retain() -> Callable[[Any], None]:
+    """Return what retains objects for the graph that is being captured; find the graphs that have ended."""
+    for key, used in list(_retained.items()):
+        if used.end is not None and used.end.has_come():
+            _ended.append(_retained.pop(key))
+    try:
+        end = EndOfGraph()
+    except CudaError:
+        end = None
+    objects: dict[int, Any] = {}
+    _retained[id(objects)] = _Used(objects, end)
+    return lambda x: objects.__setitem__(id(x), x)
 
 
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:
     cupy = import_cupy()
     # What is allocated and freed in this way during a capture becomes nodes of the graph.
-    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle(), retaining.within(_retain):
+    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle(), retaining.within(_retain()):
         result = multiply(x, y, **options)
     if options.get("out") is not None:
         return result

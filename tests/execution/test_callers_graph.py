@@ -1,13 +1,17 @@
 """Products that the caller captures, without a GPU: whose memory, whose handle, and what is refused."""
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import byref, c_void_p
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from multiword.engines import cublas
-from ozaki.execution.callers_graph import capturable
+from multiword.runtime.graphs import retained
+from multiword.runtime.libcuda import CudaError
+from ozaki.execution.callers_graph import _retained, capturable
 from ozaki.product.factor import Factor
 from ozaki.product.operand import Operand
 from tests.standin import Gpu
@@ -74,6 +78,62 @@ def test_temporary_arrays_belong_to_the_graph_and_results_to_the_caller(gpu, mul
     assert np.array_equal(result, b)
     assert np.array_equal(out, b)
     assert multiply.used[1][2] is multiply.used[2][2] is not usual
+
+
+def ended(gpu, stream):
+    """The graph that a stream has been captured into."""
+    graph = c_void_p()
+    gpu.cuStreamEndCapture(stream.ptr, byref(graph))
+    return graph
+
+
+class Table:
+    """What a cache has, and may give up."""
+
+
+def test_what_a_callers_graph_uses_is_kept_until_its_last_instance_is_gone(gpu):
+    tables, a, instance = [Table()], gpu.asarray(np.eye(3)), c_void_p()
+
+    @capturable
+    def product(a, b, *, accuracy):
+        retained(tables[-1])
+        return a @ b
+
+    def call():
+        product(a, a, accuracy="normwise")
+
+    def captured():
+        with captured_stream(gpu) as stream:
+            call()
+        return ended(gpu, stream)
+
+    def steps():
+        call()
+        graph, used = captured(), weakref.ref(tables.pop())
+        tables.append(Table())
+        gpu.cuGraphInstantiateWithFlags(byref(instance), graph, 0)
+        for end in (lambda: None, lambda: gpu.cuGraphDestroy(graph)):
+            end()
+            gpu.cuGraphDestroy(captured())
+            call()
+            assert used() is not None
+        gpu.cuGraphExecDestroy(instance)
+        captured()
+        assert used() is not None  # to give something up would end a capture
+        call()
+        assert used() is None
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(steps).result()
+
+
+def test_without_an_end_what_a_callers_graph_uses_is_kept(gpu, multiply):
+    a, before = gpu.asarray(np.eye(3)), len(_retained)
+    gpu.failing["cuGraphRetainUserObject"] = [CudaError("cuGraphRetainUserObject", 801)]
+    multiply.call(a, a, accuracy="normwise")
+    with captured_stream(gpu):
+        multiply.call(a, a, accuracy="normwise")
+    assert [x.end for x in _retained.values()][before:] == [None]
 
 
 def test_the_streams_own_handle_comes_back(gpu, multiply):

@@ -1,11 +1,14 @@
 """Accuracy "normwise" on a GPU: the CPU's bits, no waiting, and graphs that the caller captures."""
 
+import gc
+import time
+
 import numpy as np
 import pytest
 
 import ozaki
 from ozaki import accurate_dgemm
-from ozaki.execution import cache
+from ozaki.execution import cache, callers_graph
 from tests.gpu.same import same_on_the_gpu
 from tests.gpu.test_captured import held_graphs
 from tests.matrices import FACES, KINDS, matrices
@@ -227,3 +230,17 @@ def test_other_accuracies_cannot_be_captured(cupy):
         stream.end_capture()
     stream.synchronize()
     assert same(accurate_dgemm(x, x).get(), np.eye(8))
+
+
+def test_what_a_callers_graph_uses_is_given_back_when_the_graph_is_gone(cupy):
+    x = cupy.eye(64)
+    held = []
+    for _ in range(6):
+        graph, results, stream = captured_calls(cupy, lambda: [normwise(x, x)])
+        stream.synchronize()
+        del graph, results
+        gc.collect()
+        time.sleep(0.2)  # the driver destroys what a graph owned on a thread of its own
+        held.append(len(callers_graph._retained))
+    assert all(used.end is not None for used in callers_graph._retained.values())
+    assert held[-1] <= held[1]
