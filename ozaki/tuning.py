@@ -16,6 +16,10 @@ larger ones keep a GPU busy for longer than their launches take."""
 KINDS_CACHED = 256
 """Kinds of call whose graphs, or whose lack of one, are cached; not measured, it bounds memory."""
 
+CALLS_WITHOUT_MEMORY = 16
+"""Calls without a graph that had no memory, before it is tried again; then twice as many. Not measured:
+a capture in vain takes milliseconds, a call without a graph tens of microseconds more."""
+
 LIMB_PRODUCTS = 1 << 20, 150
 """Products of limbs up to which one kernel takes a GPU less time than residues: of a product that is no
 stack, and of an element (H100, notes-dgemm)."""

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from multiword.runtime.arrays import Array, import_cupy, overlap
 from multiword.runtime.forking import finalize
-from multiword.runtime.graphs import Recorder, capturing
+from multiword.runtime.graphs import CaptureError, Recorder, capturing
 from multiword.runtime.scoped import Scoped
 from ozaki.execution.captured import CapturedProduct
 from ozaki.execution.captured_integers import CapturedIntegers
-from ozaki.execution.variants import UNFIT, Captured, Room, disturbances
+from ozaki.execution.variants import Captured, Room, Waiting, disturbances
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.request import NORMWISE, Request
@@ -24,11 +24,11 @@ from ozaki.tuning import KINDS_CACHED, SHARE, SHARE_OF_ONE
 WARM, NEVER = "warm", "not to be captured"
 """The states of a kind of call without a graph: its kernels are compiled; it shall have none."""
 
-Entry = Captured[Any, Any] | str
+Entry = Captured[Any, Any] | Waiting | str
 Capture = Callable[[Room], Captured[Any, Any]]
 
 _cached: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
-"""What is captured of each kind of call, or its state, the one used last at the end."""
+"""What is captured of each kind of call, or its state; the one used last at the end."""
 
 _memories: weakref.WeakValueDictionary[tuple[int, int], Recorder] = weakref.WeakValueDictionary()
 """By thread and device: the memory of the graphs captured there, which therefore run one after the other."""
@@ -79,7 +79,8 @@ def captured_product(pair: Pair, at_once: bool = False) -> CapturedProduct | Non
 
 def may_have_graph(pair: Pair) -> bool:
     """Return whether the next product of this kind is replayed, as far as is known."""
-    return _cached.get(_key(pair, pair.request), NEVER) != NEVER
+    entry = _cached.get(_key(pair, pair.request), NEVER)
+    return entry != NEVER and not isinstance(entry, Waiting)
 
 
 def captured_before(question: Question, pair: Pair) -> CapturedProduct | None:
@@ -122,8 +123,9 @@ def _entry(
         if entry is None:
             _watch(*factors)
         _cached[key] = entry or WARM  # the first time compiles the kernels and copies their tables
-    if entry == WARM or (entry is None and at_once):
-        entry = _capture(capture, device)
+    waiting = entry if isinstance(entry, Waiting) else None
+    if entry == WARM or (entry is None and at_once) or (waiting is not None and waiting.is_over()):
+        entry = _capture(capture, device, waiting)
         with _lock:
             _cached[key] = entry
         _forget_the_oldest()
@@ -177,7 +179,7 @@ def _forget_the_oldest() -> None:
         kinds = list(_cached.items())  # a finalizer may change the cache at any time
         dropped = [key for key, _ in kinds[: max(0, len(kinds) - KINDS_CACHED)]]
         for key, entry in reversed(kinds[len(dropped) :]):
-            if isinstance(entry, str):
+            if not isinstance(entry, Captured):
                 continue
             if (memory := id(entry.memory)) not in kept:
                 total += entry.memory.nbytes
@@ -205,16 +207,19 @@ def _limit() -> int:
     return int(import_cupy().cuda.runtime.memGetInfo()[1]) // SHARE
 
 
-def _capture(capture: Capture, device: int) -> Entry:
+def _capture(capture: Capture, device: int, waiting: Waiting | None) -> Entry:
+    """Return what is captured now, or the state of what is not; waiting : the state so far."""
     where = threading.get_ident(), device
     memory = _memories.get(where) or Recorder()
     if memory.busy:
-        return WARM
+        return waiting or WARM
     memory.busy = True
     try:
         captured = capture(Room(memory, _limit() * SHARE // SHARE_OF_ONE, _forget_the_oldest))
-    except UNFIT:
+    except CaptureError:
         return NEVER
+    except MemoryError:
+        return waiting or Waiting()
     except disturbances():
         return WARM
     finally:

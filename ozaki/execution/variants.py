@@ -15,13 +15,30 @@ from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.panels import choose_panels
 from ozaki.schemes import Scheme
+from ozaki.tuning import CALLS_WITHOUT_MEMORY
 
 V = TypeVar("V")
 A = TypeVar("A")
 
 
-UNFIT: tuple[type[BaseException], ...] = (CaptureError, MemoryError)
-"""The exceptions of a product that cannot be captured."""
+class Waiting:
+    """The state of what found no memory: others may give some back, so it is tried again, ever more rarely.
+
+    >>> waiting = Waiting(calls=2)
+    >>> [waiting.is_over() for _ in range(6)]
+    [False, True, False, False, False, True]
+    """
+
+    def __init__(self, calls: int = CALLS_WITHOUT_MEMORY) -> None:
+        self._calls = self._left = calls
+
+    def is_over(self) -> bool:
+        """Count a call; return whether it is the one to try again, after twice as many calls as before."""
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._calls = self._left = 2 * self._calls
+        return True
 
 
 def disturbances() -> tuple[type[BaseException], ...]:
@@ -71,7 +88,7 @@ class Captured(Generic[V, A]):
 
     def __init__(self, room: Room, pair: Pair, first: V) -> None:
         # Before what they read: a graph that runs is waited for.
-        self._graphs: dict[V, Call[V, A] | None] = {}
+        self._graphs: dict[V, Call[V, A] | Waiting | None] = {}
         self._room, self._request, self._expected = room, pair.request, first
         self._prepared: list[Factor] = []  # whose memory the graphs read
         self._graphs[first] = self._capture(first, pair, self._result(pair))
@@ -84,7 +101,7 @@ class Captured(Generic[V, A]):
     @property
     def empty(self) -> bool:
         """Whether it has no graph at all."""
-        return not any(self._graphs.values())
+        return not any(isinstance(x, Call) for x in self._graphs.values())
 
     def _launch(self, variant: V, pair: Pair, out: Array) -> A:
         """Launch what the variant computes, and return its answers."""
@@ -100,16 +117,19 @@ class Captured(Generic[V, A]):
 
     def _replay(self, variant: V, pair: Pair, out: Array) -> Call[V, A] | None:
         """Launch a graph, captured at its first use, and return its call; None where there is no graph."""
-        if variant not in self._graphs:
+        call = self._graphs.get(variant)
+        if variant not in self._graphs or (isinstance(call, Waiting) and call.is_over()):
             try:
-                self._graphs[variant] = self._capture(variant, pair, out)
-            except UNFIT:
+                call = self._graphs[variant] = self._capture(variant, pair, out)
+            except CaptureError:
                 self._graphs[variant] = None
+            except MemoryError:
+                self._graphs[variant] = call or Waiting()
             except disturbances():
                 return None
             self._room.taken()
-        call = self._graphs[variant]
-        if call is None:
+            call = self._graphs[variant]
+        if not isinstance(call, Call):
             self._expected = self._without(variant)
             return None
         matrices = pair.a.matrix, pair.b.matrix, out
@@ -118,8 +138,8 @@ class Captured(Generic[V, A]):
         return call
 
     def _lacks(self, variant: V) -> bool:
-        """Return whether a variant is known to have no graph."""
-        return self._graphs.get(variant, self) is None
+        """Return whether a variant is known to have no graph, or not yet."""
+        return variant in self._graphs and not isinstance(self._graphs[variant], Call)
 
     def _without(self, variant: V) -> V:
         """Return what to expect after a variant that has no graph."""

@@ -22,7 +22,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.request import Request
 from ozaki.scaling.statistics import row_statistics
-from ozaki.tuning import KINDS_CACHED
+from ozaki.tuning import CALLS_WITHOUT_MEMORY, KINDS_CACHED
 from tests.execution.standin_steps import BITS, COSTLY, GRADED, NONFINITE, PAIRS, UNLEVEL, Steps, row_sums
 from tests.standin import Gpu
 
@@ -417,10 +417,27 @@ def unfit(steps, how):
     elif how == "size":
         steps.bytes = REQUEST.workspace // PRODUCT
     else:
-        steps.raising = [{"memory": MemoryError, "launches": CaptureError}[how]() for _ in range(9)]
+        steps.raising = [CaptureError() for _ in range(9)]
 
 
-HOW = ["slices", "panels", "size", "memory", "launches"]
+@pytest.mark.parametrize("bits", [0, 3])
+def test_what_had_no_memory_is_captured_when_others_have_given_it_back(steps, gpu, bits):
+    """A kind of product, or the variant of one that takes more bits: after 16 calls, 32 more, 64 more."""
+    warmed(gpu) if bits else product(*operands(gpu))
+    a, b = operands(gpu, 1, bits=bits)
+    steps.raising = [MemoryError() for _ in range(9)]
+    for _ in range(20 * CALLS_WITHOUT_MEMORY):
+        assert product(a, b) is None
+    tries = 9 - len(steps.raising)
+    assert 3 <= tries <= 7
+    steps.raising.clear()
+    for _ in range(40 * CALLS_WITHOUT_MEMORY):
+        if product(a, b) is not None:
+            break
+    check(a, b, bits)
+
+
+HOW = ["slices", "panels", "size", "launches"]
 SHAPE = 40, 3, 5
 PRODUCT = 40 * 5
 """Numbers of a product that can be cut into panels."""
