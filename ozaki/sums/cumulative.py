@@ -9,6 +9,7 @@ slower than a sum, in which only the last is rounded; nothing is copied to the h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ctypes import c_int, c_longlong, c_void_p
 from itertools import accumulate
 from math import prod
@@ -189,14 +190,26 @@ def _device_running_sums(x: Array, target: Format, before: Array | None) -> Arra
         rows = cupy.concatenate([cupy.moveaxis(before, 0, -1).reshape(len(rows), -1), rows], axis=1)
     digits = DigitRange.of(format_of(rows.dtype))
     result = cupy.empty(rows.shape, target.dtype)
-    state: tuple[Array, Array] | None = None
-    length = max(_TILE, _TILE * max(1, _TILES // max(1, len(rows))))
-    for start in range(0, rows.shape[1], length):
-        piece = cupy.ascontiguousarray(rows[:, start : start + length])
-        result[:, start : start + length], state = _piece(piece, state, target, digits)
+    for together, pieces in _in_pieces(*rows.shape):
+        state: tuple[Array, Array] | None = None
+        for piece in pieces:
+            x_of_piece = cupy.ascontiguousarray(rows[together, piece])
+            result[together, piece], state = _piece(x_of_piece, state, target, digits)
     left_out = len(parts) - 1 if before is None else len(before) + len(parts) - 1
     result = result[:, left_out :: len(parts)]
     return cupy.moveaxis(result.reshape(*x.shape[1:], len(x)), -1, 0)
+
+
+def _in_pieces(rows: int, n: int) -> Iterator[tuple[slice, list[slice]]]:
+    """Yield rows that are summed together, and the pieces of them, one after the other: _TILES tiles at most.
+
+    >>> list(_in_pieces(40_000, 200))
+    [(slice(0, 32768, None), [slice(0, 128, None), slice(128, 256, None)]), \
+(slice(32768, 65536, None), [slice(0, 128, None), slice(128, 256, None)])]
+    """
+    length = _TILE * max(1, _TILES // max(1, rows))
+    for first in range(0, rows, _TILES):
+        yield slice(first, first + _TILES), [slice(i, i + length) for i in range(0, n, length)]
 
 
 def _piece(
@@ -205,11 +218,12 @@ def _piece(
     """The running sums of contiguous rows after what `state` says came before, and the state after them."""
     cupy = import_cupy()
     rows, n = x.shape
-    tiles = -(-n // _TILE)
+    tile = min(n, _TILE)
+    tiles = -(-n // tile)
     count = rows * tiles
-    padded = cupy.zeros((rows, tiles * _TILE), x.dtype)  # after the last number no sum is asked for
+    padded = cupy.zeros((rows, tiles * tile), x.dtype)  # after the last number no sum is asked for
     padded[:, :n] = x
-    totals, flags = exact_totals([Summands((padded.reshape(count, _TILE).T,))], 1, digits)
+    totals, flags = exact_totals([Summands((padded.reshape(count, tile).T,))], 1, digits)
     chosen = constants(x.dtype.name, digits, **_FORM)
     result, room = cupy.empty((rows, n), target.dtype), cupy.empty_like(totals)
 
@@ -222,7 +236,7 @@ def _piece(
             room=room,
             flags=seen,
             result=result,
-            length=_TILE,
+            length=tile,
             tiles=tiles,
             carry=carry,
             precision=target.precision,

@@ -559,3 +559,14 @@ def test_complex_products_are_one_launch_a_part(cupy, dtype, monkeypatch):
         with np.errstate(all="ignore"):
             same_on_the_gpu(ozaki.dot, mixed.astype(dtype), mixed[::-1].astype(dtype), axis=axis)
             same_on_the_gpu(ozaki.norm, mixed.astype(dtype), axis=axis)
+
+
+def test_running_sums_of_many_short_rows_that_are_far_apart_take_little_memory(cupy):
+    """80 MB: numbers that one launch does not take, of rows much shorter than a tile."""
+    x = cupy.random.default_rng(0).standard_normal((10**6, 10)) * 2.0 ** cupy.arange(-500, 500, 100)
+    expected, pool = ozaki.cumsum(x[:50].get(), axis=1), cupy.cuda.MemoryPool()
+    pool.set_limit(size=6 * x.nbytes)
+    with cupy.cuda.using_allocator(pool.malloc):
+        result = ozaki.cumsum(x, axis=1)
+    assert result[:50].get().tobytes() == expected.tobytes()
+    assert result[-50:].get().tobytes() == ozaki.cumsum(x[-50:].get(), axis=1).tobytes()
