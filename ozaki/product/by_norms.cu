@@ -6,7 +6,7 @@
 #include "ozaki/scaling/sums.cuh"
 
 /* What bounds take, as `counting_bound` does; `maxima` is null where there are to be none. The blocks that have raised
-   them are counted behind them. */
+   them are counted behind them: the last one to do so learns the maxima of all, and waits for none. */
 struct Bound {
     i64 length;
     int top, root;
@@ -27,11 +27,11 @@ struct Paired {
 };
 
 /* A tile of rows: their statistics and norm scales, what they raise the bounds to, and their residues; PAIRS: what a
-   pairwise bound takes, too. */
+   pairwise bound takes, too; before : how many blocks have raised the bounds before. */
 template <bool ALONG>
 __device__ __forceinline__ void split_rows(int block, bool second, const StridedParts &x, const Rows &out,
                                            const NormScales &scales, WORD *words, int padded_rows, int padded_columns,
-                                           const Paired &paired, const Bound &bound) {
+                                           const Paired &paired, const Bound &bound, unsigned &before) {
     extern __shared__ __align__(16) char memory[];
     Staged &staged = *(Staged *)memory;
     const TileOf<ALONG> at(padded_rows, padded_columns, block);
@@ -57,7 +57,7 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
         seen.raise(bound.maxima + second * MAXIMA);
         __threadfence();
         __syncwarp();
-        if (threadIdx.x == 0) atomicAdd(bound.raised(), 1u);
+        if (threadIdx.x == 0) before = atomicAdd(bound.raised(), 1u);
     }
     const StagedRun run(at);
     const int row = run.local_row;
@@ -85,26 +85,23 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
     write_residues(staged, run, scale, moduli[second], words, padded_rows, padded_columns);
 }
 
-/* The first block waits for the maxima of all others, and tells the host while they split; of these, those with rows of
-   A come before those with rows of B.
-
-   The wait ends: the others need nothing of the first block, and a multiprocessor has room for BLOCKS, at least two,
-   so where it waits another runs. Only as many of these launches at once, in streams of their own, as all blocks that
-   the GPU holds could leave no room, at least 28 on a slice of 14 multiprocessors. */
+/* Blocks with rows of A come before those with rows of B. Whichever is the last to raise the maxima tells the host, when
+   it has split its rows. No block waits for another: all end, however few of them run at a time. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, int padded_a, Paired paired_a,
                StridedParts b, Rows rows_b, NormScales scales_b, WORD *words_b, int padded_b, Paired paired_b,
                int padded_columns, Bound bound) {
-    const int of_a = (padded_a + ROWS - 1) / ROWS, block = blockIdx.x - 1;
-    if (block < 0) {
-        if (!bound.maxima) return;
-        __shared__ Maxima largest;
-        if (threadIdx.x == 0) while (*(volatile unsigned *)bound.raised() < gridDim.x - 1) __nanosleep(100);
-        __syncthreads();
-        take_from_memory(largest, bound.maxima);
-        write_bounds(largest, bound.length, bound.enough, bound.bounds);
-    } else if (block < of_a)
-        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, paired_a, bound);
+    const int of_a = (padded_a + ROWS - 1) / ROWS, block = blockIdx.x;
+    __shared__ unsigned before;
+    if (block < of_a)
+        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, paired_a, bound, before);
     else
-        split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, paired_b, bound);
+        split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, paired_b, bound,
+                            before);
+    if (!bound.maxima) return;
+    __syncthreads();
+    if (before < gridDim.x - 1) return;
+    __shared__ Maxima largest;
+    take_from_memory(largest, bound.maxima);
+    write_bounds(largest, bound.length, bound.enough, bound.bounds);
 }

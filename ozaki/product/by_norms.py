@@ -181,7 +181,7 @@ def split_by_norms(
         return None
     arguments: list[Any] = []
     split: list[SplitFactor] = []
-    along, blocks = [], 1
+    along, blocks = [], 0
     for x in parts:
         xp, rows = namespace(x[0]), extent(x)[0]
         height = padded(rows, padding)

@@ -109,6 +109,16 @@ def test_compiles_for_other_architectures(name, architecture):
         assert compile_instance(name, architecture, constants)
 
 
+WAITING = re.compile(r"while \([^;]*\(volatile|nanosleep|while \([^;]*atomic")
+"""What waits for memory that another block writes."""
+
+
+def test_only_blocks_that_all_run_at_once_wait_for_each_other():
+    """Others might wait for blocks that cannot begin before they have ended."""
+    waiting = {kernel.file.name for kernel in KERNELS.values() if WAITING.search(kernel.source)}
+    assert waiting == {kernel.file.name for kernel in KERNELS.values() if kernel.cooperative} == {"panels.cu"}
+
+
 def test_a_broken_kernel_is_noticed():
     with pytest.raises(AssertionError, match="error"):
         compile_kernel("__global__ void broken() { undeclared(); }", ("--gpu-architecture=sm_90",))
