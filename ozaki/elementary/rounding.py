@@ -11,8 +11,8 @@ import numpy as np
 from multiword.formats import FORMATS
 from multiword.rounding import round_to
 from ozaki.elementary.cores import Machine
-from ozaki.elementary.functions import Function
 from ozaki.elementary.many import Many
+from ozaki.elementary.record import Function
 from ozaki.elementary.values import bits, power, single, unbits, where
 from ozaki.elementary.words import Number, ordered_sum, two_sum
 
@@ -37,7 +37,7 @@ def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[A
         undecided = undecided | condition
     undecided = undecided & inside
     near_0 = ((_near_0, _half_of_single if of_single else _half),) if function.halved else ()
-    for condition, value in ((_nan, nan), *function.special, *near_0):
+    for condition, value in ((_nan, nan), *near_0, *function.special):
         holds = condition(*x)
         result = where(holds, value(*x) if callable(value) else value, result)
         undecided = undecided & ~holds
