@@ -38,7 +38,7 @@ class Markdown(griffe.Extension):
                 "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
-        for name in (n for n in elementary.__all__ if PUBLIC[n].dask):
+        for name in (n for n in elementary.NAMES if PUBLIC[n].dask):
             text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
 

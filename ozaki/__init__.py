@@ -14,46 +14,24 @@ from ozaki.api import (
 )
 from ozaki.arrays import array
 from ozaki.contractions import einsum, inner, matvec, outer, tensordot, vecdot
-from ozaki.elementary import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    cos,
+from ozaki.elementary.angles import acos, asin, atan, cos, cospi, sin, sinpi, tan
+from ozaki.elementary.exponentials import (
     cosh,
-    cospi,
     elu,
-    erf,
-    erfc,
     exp,
     exp2,
     exp10,
     expm1,
-    gelu,
-    hypot,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logit,
     mish,
-    pow,
-    rsqrt,
     sigmoid,
     silu,
-    sin,
     sinh,
-    sinpi,
     softplus,
-    sqrt,
-    tan,
     tanh,
 )
+from ozaki.elementary.logarithms import acosh, asinh, atanh, cbrt, log, log1p, log2, log10, logit, rsqrt, sqrt
+from ozaki.elementary.normal import erf, erfc, gelu
+from ozaki.elementary.two_arguments import atan2, hypot, logaddexp, pow
 from ozaki.execution.executors import executor
 from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint

@@ -269,8 +269,8 @@ def _elementary(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., 
 
 
 _ELEMENTARY = {
-    ufunc: getattr(elementary, name)
-    for name in elementary.__all__
+    ufunc: PUBLIC[name].value
+    for name in elementary.NAMES
     if isinstance(ufunc := getattr(np, name, None), np.ufunc) and ufunc.nin == 1
     if ufunc is not np.sqrt  # IEEE 754's: NumPy's is the same
 }

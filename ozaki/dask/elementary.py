@@ -50,5 +50,5 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     return lazy
 
 
-ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.__all__ if PUBLIC[name].dask}
+ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.NAMES if PUBLIC[name].dask}
 """The elementary functions of one array, by name."""

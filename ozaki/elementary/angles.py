@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from math import inf, nan
+from typing import Any
 
+from multiword.runtime.arrays import Array
 from ozaki.elementary.record import (
     LARGEST,
     above,
+    apply,
     at,
     below,
     bounded,
@@ -18,44 +21,117 @@ from ozaki.elementary.record import (
     with_sign,
     zero,
 )
+from ozaki.public import public
 
 not_infinite = (above(LARGEST, nan), below(-LARGEST, nan))
 
 
+@public("Elementary functions", dask=True)
+def sin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the sine of x, in radians, however large, correctly rounded: `numpy.sin`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(sin(1e22))
+    -0.8522008497671888
+    """
+    return apply("sin", x, out=out, where=where)
+
+
 @function(-LARGEST, LARGEST, *not_infinite, identity_near_0)
-def sin(m, x):
+def _sin(m, x):
     """sin x."""
     return m.sin_cos(*m.turned(x))[0]
 
 
+@public("Elementary functions", dask=True)
+def cos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the cosine of x, in radians, however large, correctly rounded: `numpy.cos`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(cos(1e22))
+    0.523214785395139
+    """
+    return apply("cos", x, out=out, where=where)
+
+
 @function(-LARGEST, LARGEST, *not_infinite)
-def cos(m, x):
+def _cos(m, x):
     """cos x."""
     return m.sin_cos(*m.turned(x))[1]
 
 
+@public("Elementary functions", dask=True)
+def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the tangent of x, in radians, however large, correctly rounded: `numpy.tan`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(tan(1e22))
+    -1.6287782256068988
+    """
+    return apply("tan", x, out=out, where=where)
+
+
 @function(-LARGEST, LARGEST, *not_infinite, identity_near_0)
-def tan(m, x):
+def _tan(m, x):
     """sin x / cos x."""
     s, c = m.sin_cos(*m.turned(x))
     return s / c
 
 
+@public("Elementary functions", dask=True)
+def sinpi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the sine of π·x, correctly rounded.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(sinpi(1.0))
+    0.0
+    """
+    return apply("sinpi", x, out=out, where=where)
+
+
 @function(-LARGEST, LARGEST, (integral, signed(0.0)), zero, *not_infinite)
-def sinpi(m, x):
+def _sinpi(m, x):
     """sin(πx)."""
     x, shift = lifted(m, x)
     return m.sin_cos(*m.half_turned(x))[0], shift
 
 
+@public("Elementary functions", dask=True)
+def cospi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the cosine of π·x, correctly rounded.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(cospi(0.5))
+    0.0
+    """
+    return apply("cospi", x, out=out, where=where)
+
+
 @function(-LARGEST, LARGEST, *not_infinite, (lambda x: integral(x + x) & ~integral(x), 0.0))
-def cospi(m, x):
+def _cospi(m, x):
     """cos(πx)."""
     return m.sin_cos(*m.half_turned(x))[1]
 
 
+@public("Elementary functions", dask=True)
+def atan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle from -π/2 to π/2 whose tangent is x, correctly rounded: `numpy.atan`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(atan(1.0))
+    0.7853981633974483
+    """
+    return apply("atan", x, out=out, where=where)
+
+
 @function(-inf, inf, identity_near_0)
-def atan(m, x):
+def _atan(m, x):
     """atan x."""
     a = bounded(m, x, 2.0**130)
     return with_sign(m, x, m.atan(m.number(a), m.number(1.0)))
@@ -67,14 +143,38 @@ def _complement(m, x):
     return ((1.0 - a) * (1.0 + a)).sqrt()
 
 
+@public("Elementary functions", dask=True)
+def asin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle from -π/2 to π/2 whose sine is x, correctly rounded: `numpy.asin`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(asin(1.0))
+    1.5707963267948966
+    """
+    return apply("asin", x, out=out, where=where)
+
+
 @function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), identity_near_0)
-def asin(m, x):
+def _asin(m, x):
     """The angle of (√(1 - x²), x)."""
     return with_sign(m, x, m.atan(m.number(abs(x)), _complement(m, x)))
 
 
+@public("Elementary functions", dask=True)
+def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle from 0 to π whose cosine is x, correctly rounded: `numpy.acos`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(acos(-1.0))
+    3.141592653589793
+    """
+    return apply("acos", x, out=out, where=where)
+
+
 @function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), at(1.0, 0.0))
-def acos(m, x):
+def _acos(m, x):
     """The angle of (x, √(1 - x²))."""
     angle = m.atan(_complement(m, x), m.number(abs(x)))
     return m.where(x < 0.0, m.constant("pi") - angle, angle)

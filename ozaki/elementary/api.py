@@ -23,7 +23,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from ozaki.elementary.evaluate import by_integers, evaluate
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 
 _HALVES = {"float16": "fp16", "bfloat16": "bf16"}
 _FLOATS = ("float16", "bfloat16", "float32", "float64")

@@ -11,7 +11,7 @@ import numpy as np
 from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import compiled_block, over_rows
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided, rounded
 from ozaki.tuning import DECIDED_BY_INTEGERS
 

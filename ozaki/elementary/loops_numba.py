@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from multiword.runtime.jit import jit
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import inf
+from typing import Any
 
+from multiword.runtime.arrays import Array
 from ozaki.elementary.record import (
     above,
+    apply,
     below,
     bounded,
     decaying,
@@ -17,18 +20,43 @@ from ozaki.elementary.record import (
     with_sign,
     zero,
 )
+from ozaki.public import public
+
+
+@public("Elementary functions", dask=True)
+def erf(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the error function of x, correctly rounded: `scipy.special.erf`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(erf(1.0))
+    0.8427007929497149
+    """
+    return apply("erf", x, out=out, where=where)
 
 
 @function(-inf, inf, zero)
-def erf(m, x):
+def _erf(m, x):
     """x times a smooth function of x² up to 6, from where on it rounds to 1."""
     a = bounded(m, x, 6.0)
     factor, shift = lifted(m, with_sign(m, x, a))
     return m.erf_ratio(a) * factor, shift
 
 
+@public("Elementary functions", dask=True)
+def erfc(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return 1 - erf(x), to full relative accuracy, correctly rounded: `scipy.special.erfc`.
+
+    As `ozaki.exp`; differs in the function.
+
+    >>> float(erfc(10.0))
+    2.088487583762545e-45
+    """
+    return apply("erfc", x, out=out, where=where)
+
+
 @function(-7.0, 28.0, above(28.0, 0.0), below(-7.0, 2.0))
-def erfc(m, x):
+def _erfc(m, x):
     """exp(-x²) times a smooth function of |x|, taken from 2 for x < 0."""
     a = abs(x)
     M, e, E = decaying(m, m.number(a) * m.number(a))
@@ -37,8 +65,26 @@ def erfc(m, x):
     return m.where(negative, 2.0 - E * factor, M * factor), m.where(negative, 0, e)
 
 
+@public("Elementary functions", dask=True)
+def gelu(x: Array, out: Array | None = None, *, where: Any = True, approximate: str = "none") -> Any:
+    """Return x·Φ(x), Φ the normal distribution, correctly rounded: `torch.nn.functional.gelu`.
+
+    As `ozaki.exp`; differs in the function, and in what it is told.
+
+    Parameters
+    ----------
+    approximate : "none", or "tanh" for x·sigmoid(2√(2/π)·(x + 0.044715·x³)), a function of its own.
+
+    >>> float(gelu(1.0))
+    0.8413447460685429
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return apply("gelu" if approximate == "none" else "gelu_tanh", x, out=out, where=where)
+
+
 @function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero, halved=True)
-def gelu(m, x):
+def _gelu(m, x):
     """x·Φ(x), Φ(x) = exp(-x²/2) times a smooth function of |x| for x < 0, and 1 - Φ(-x)."""
     a = abs(x)
     M, e, E = decaying(m, (m.number(a) * m.number(a)).times_power(m.power(-1)))
@@ -49,7 +95,7 @@ def gelu(m, x):
 
 
 @function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1), halved=True)
-def gelu_tanh(m, x):
+def _gelu_tanh(m, x):
     """x·sigmoid(2√(2/π)·(x + 0.044715·x³))."""
     a = m.number(abs(x))
     cubic = m.constant("sqrt(2/pi)") * 2.0 * (a * (1.0 + a * a * m.number(Fraction(44715, 10**6))))

@@ -21,6 +21,13 @@ TINY = 2.0**-55
 FUNCTIONS: dict[str, Function] = {}
 
 
+def apply(name: str, *x: Any, out: Any, where: Any) -> Any:
+    """Return a function's values; what runs the texts is imported at the first call."""
+    from ozaki.elementary import api
+
+    return api.apply(name, *x, out=out, where=where)
+
+
 @dataclass(frozen=True)
 class Function:
     """An elementary function.
@@ -54,10 +61,11 @@ class Function:
 def function(
     low: float, high: float, *special: tuple[Callable[..., Any], Any], **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that makes a text a function of its name."""
+    """Return a decorator that makes a text a function of its name, which has an underscore in front."""
 
     def register(text: Callable[..., Any]) -> Callable[..., Any]:
-        FUNCTIONS[text.__name__] = Function(text.__name__, text, low, high, special, **options)
+        name = text.__name__.removeprefix("_")
+        FUNCTIONS[name] = Function(name, text, low, high, special, **options)
         return text
 
     return register

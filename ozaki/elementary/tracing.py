@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import rounded
 from ozaki.elementary.values import FLOAT, Trace, Value
 

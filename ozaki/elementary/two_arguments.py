@@ -7,8 +7,10 @@ from fractions import Fraction
 from math import inf, isqrt, nan, pi
 from typing import Any
 
+from multiword.runtime.arrays import Array
 from ozaki.elementary import values
-from ozaki.elementary.record import decaying, function, integral, with_sign
+from ozaki.elementary.record import apply, decaying, function, integral, with_sign
+from ozaki.public import public
 
 
 def _even_scale(m, large):
@@ -25,6 +27,23 @@ def infinite(x: Any) -> Any:
     return abs(x) == inf
 
 
+@public("Elementary functions")
+def hypot(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return √(x² + y²), without overflow, correctly rounded: `numpy.hypot`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    x, y : arrays as that of `ozaki.exp`.
+
+    >>> float(hypot(3.0, 4.0))
+    5.0
+    """
+    return apply("hypot", x, y, out=out, where=where)
+
+
 @function(
     -inf,
     inf,
@@ -32,13 +51,30 @@ def infinite(x: Any) -> Any:
     (lambda x, y: infinite(x) | infinite(y), inf),
     arguments=2,
 )
-def hypot(m, x, y):
+def _hypot(m, x, y):
     """√(x² + y²)."""
     a, b = abs(x), abs(y)
     large, small = m.where(a > b, a, b), m.where(a > b, b, a)
     scale, e = _even_scale(m, large)
     large, small = m.number(large).times_power(scale), m.number(small).times_power(scale)
     return (large * large + small * small).sqrt(), e
+
+
+@public("Elementary functions")
+def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return log(e**x + e**y), correctly rounded: `numpy.logaddexp`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    x, y : arrays as that of `ozaki.exp`.
+
+    >>> float(logaddexp(0.0, 0.0))
+    0.6931471805599453
+    """
+    return apply("logaddexp", x, y, out=out, where=where)
 
 
 @function(
@@ -51,7 +87,7 @@ def hypot(m, x, y):
     arguments=2,
     loss=(4, 4),
 )
-def logaddexp(m, x, y):
+def _logaddexp(m, x, y):
     """log(e**x + e**y) = x + log1p(e**(y - x)) for x >= y."""
     large, small = m.where(x > y, x, y), m.where(x > y, y, x)
     gap = large - small
@@ -70,6 +106,23 @@ def angle(value: float) -> Callable[[Any, Any], Any]:
     return lambda y, x: values.where(minus(y), -value, value)
 
 
+@public("Elementary functions")
+def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return the angle of the point (x, y), from -π to π, correctly rounded: `numpy.atan2`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    y, x : arrays as that of `ozaki.exp`.
+
+    >>> float(atan2(1.0, -1.0))
+    2.356194490192345
+    """
+    return apply("atan2", y, x, out=out, where=where)
+
+
 @function(
     -inf,
     inf,
@@ -85,7 +138,7 @@ def angle(value: float) -> Callable[[Any, Any], Any]:
     arguments=2,
     names="yx",
 )
-def atan2(m, y, x):
+def _atan2(m, y, x):
     """The angle of (x, y), from -π to π."""
     a, b = abs(y), abs(x)
     scale, _ = _even_scale(m, m.where(a > b, a, b))
@@ -113,6 +166,23 @@ def _power(x: float, y: float) -> Fraction | None:
     return base ** int(count) * (-1 if x < 0 and odd(y) else 1)
 
 
+@public("Elementary functions")
+def pow(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
+    """Return x**y, correctly rounded: `numpy.pow`.
+
+    As `ozaki.exp`; differs in taking two arrays, which broadcast.
+    A Python number takes the dtype of the other.
+
+    Parameters
+    ----------
+    x, y : arrays as that of `ozaki.exp`.
+
+    >>> float(pow(2.0, 0.5))
+    1.4142135623730951
+    """
+    return apply("pow", x, y, out=out, where=where)
+
+
 @function(
     -inf,
     inf,
@@ -129,7 +199,7 @@ def _power(x: float, y: float) -> Fraction | None:
     loss=(5, 1),
     exact=_power,
 )
-def pow(m, x, y):
+def _pow(m, x, y):
     """exp(y·log|x|), the logarithm in more digits, and the sign of an odd power."""
     a = abs(x)
     small = a < 2.0**-1022

@@ -6,7 +6,7 @@ import pytest
 
 from multiword.runtime.kernels import OPTIONS
 from ozaki.elementary.cuda import source
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, compile_kernel
 
 FEW = [("exp", False, False), ("tanh", True, False), ("sin", False, True), ("gelu", True, True)]

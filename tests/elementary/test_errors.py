@@ -7,8 +7,8 @@ import pytest
 
 from ozaki.elementary.cores import Machine
 from ozaki.elementary.evaluate import _compiled
-from ozaki.elementary.functions import FUNCTIONS
 from ozaki.elementary.many import Many
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import FIRST, LAST, error_of, nearest
 from tests.elementary import test_two_arguments as two
 from tests.elementary.test_functions import bits, ordinary

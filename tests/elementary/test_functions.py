@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import ozaki.elementary as elementary
+import ozaki
 from multiword.rounding import round_to
 from multiword.runtime.compiled import numpy_forms
 from ozaki.elementary.api import apply
 from ozaki.elementary.evaluate import _compiled, _interpreted, by_integers
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided, rounded
 from tests.elementary.references import REFERENCES, mp, nearest
 from tests.exhaustive import SAMPLE, compare
@@ -194,70 +194,70 @@ def test_layouts_out_and_where():
     rng = np.random.default_rng(0)
     for dtype in (np.float32, np.float64):
         x = rng.standard_normal((30, 40)).astype(dtype)
-        expected = elementary.exp(x.ravel()).reshape(x.shape)
+        expected = ozaki.exp(x.ravel()).reshape(x.shape)
         for view in (x, np.asfortranarray(x), x[::-1, ::3], x.T, np.broadcast_to(x[:1], x.shape), x[5, 3]):
             assert (
-                (elementary.exp(view) == [elementary.exp(v) for v in view.ravel()]).all()
+                (ozaki.exp(view) == [ozaki.exp(v) for v in view.ravel()]).all()
                 if view.ndim == 0
-                else ((elementary.exp(view) == elementary.exp(view.ravel()).reshape(view.shape)).all())
+                else ((ozaki.exp(view) == ozaki.exp(view.ravel()).reshape(view.shape)).all())
             )
         out = np.empty_like(x)
-        assert elementary.exp(x, out) is out
+        assert ozaki.exp(x, out) is out
         assert (out == expected).all()
         strided = np.zeros((60, 40), dtype)
-        assert (elementary.exp(x, out=strided[::2]) == expected).all()
+        assert (ozaki.exp(x, out=strided[::2]) == expected).all()
         assert (strided[1::2] == 0).all()
         itself = x.copy()
-        elementary.exp(itself, out=itself)
+        ozaki.exp(itself, out=itself)
         assert (itself == expected).all()
         shifted = np.concatenate([x.ravel(), [0]]).astype(dtype)
-        elementary.exp(shifted[:-1], out=shifted[1:])
+        ozaki.exp(shifted[:-1], out=shifted[1:])
         assert (shifted[1:] == expected.ravel()).all()
         mask = x > 0
         kept = np.full_like(x, 7)
-        elementary.exp(x, out=kept, where=mask)
+        ozaki.exp(x, out=kept, where=mask)
         assert (kept == np.where(mask, expected, 7)).all()
-        assert (elementary.exp(x, where=mask) == np.where(mask, expected, 0)).all()
-    assert elementary.exp(np.empty((0, 3))).shape == (0, 3)
+        assert (ozaki.exp(x, where=mask) == np.where(mask, expected, 0)).all()
+    assert ozaki.exp(np.empty((0, 3))).shape == (0, 3)
 
 
 def test_undecided_arguments_in_place():
     """More of them than integers decide, and in every block."""
     x = np.tile([-744.5, 1.0], 1 << 15)
-    expected = elementary.exp(np.array([-744.5, 1.0]))
-    elementary.exp(x, out=x)
+    expected = ozaki.exp(np.array([-744.5, 1.0]))
+    ozaki.exp(x, out=x)
     assert (x.reshape(-1, 2) == expected).all()
 
 
 def test_dtypes():
-    assert isinstance(elementary.exp(1), np.float64)
-    assert elementary.exp([1, 2]).dtype == np.float64
-    assert elementary.exp(np.float32(1)).dtype == np.float32
-    assert elementary.exp(True) == elementary.exp(1.0)
-    assert elementary.exp(np.array([1.0], ">f8")) == elementary.exp(1.0)
+    assert isinstance(ozaki.exp(1), np.float64)
+    assert ozaki.exp([1, 2]).dtype == np.float64
+    assert ozaki.exp(np.float32(1)).dtype == np.float32
+    assert ozaki.exp(True) == ozaki.exp(1.0)
+    assert ozaki.exp(np.array([1.0], ">f8")) == ozaki.exp(1.0)
     for bad in (1j, np.longdouble(1), np.array([None]), "1", 2**53 + 1):
         with pytest.raises(TypeError):
-            elementary.exp(bad)
+            ozaki.exp(bad)
     with pytest.raises(TypeError, match="out must be float64"):
-        elementary.exp(1.0, out=np.empty((), np.float32))
+        ozaki.exp(1.0, out=np.empty((), np.float32))
     with pytest.raises(ValueError, match="shape"):
-        elementary.exp(1.0, out=np.empty(3))
+        ozaki.exp(1.0, out=np.empty(3))
     with pytest.raises(TypeError, match="boolean"):
-        elementary.exp(1.0, where=1)
+        ozaki.exp(1.0, where=1)
     with pytest.raises(ValueError, match="approximate"):
-        elementary.gelu(1.0, approximate="quick")
+        ozaki.gelu(1.0, approximate="quick")
 
 
 def test_without_a_compiler():
     x = ordinary("exp", 50)
     with numpy_forms():
-        there = elementary.exp(x)
-    assert (bits(there) == bits(elementary.exp(x))).all()
+        there = ozaki.exp(x)
+    assert (bits(there) == bits(ozaki.exp(x))).all()
 
 
 def test_every_public_function_has_a_reference():
     assert sorted(REFERENCES) == NAMES
-    assert sorted([*elementary.__all__, "gelu_tanh"]) == sorted(FUNCTIONS)
+    assert sorted([*ozaki.elementary.NAMES, "gelu_tanh"]) == sorted(FUNCTIONS)
 
 
 def test_nearest_is_checked_against_fractions():

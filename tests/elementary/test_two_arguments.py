@@ -6,7 +6,7 @@ import pytest
 import ozaki
 from ozaki.elementary.api import apply
 from ozaki.elementary.evaluate import _compiled, _interpreted
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided
 from tests.elementary.references import mp, nearest
 from tests.elementary.test_functions import bits

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ozaki.elementary.api import apply
-from ozaki.elementary.functions import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS
 from tests.elementary import test_two_arguments as two_arguments
 from tests.elementary.test_functions import HARD, OTHERS, SPECIAL, ordinary
 from tests.exhaustive import compare
