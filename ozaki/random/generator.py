@@ -14,7 +14,8 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_host, quietly
 from multiword.runtime.options import integer
-from ozaki.elementary import cospi, log, sinpi, sqrt
+from ozaki.elementary.angles import cospi, sinpi
+from ozaki.elementary.logarithms import log, sqrt
 from ozaki.random.philox import words
 from ozaki.sums.arguments import DType
 
