@@ -52,8 +52,9 @@ def _tanh_gelu(xp, x):
 
 
 def _just_above_half(xp, x, y):
-    """Return y, or where |x| is tiny, what rounds as x/2 + x²/c does: x/2 is often half way."""
-    return xp.where(xp.abs(x) < 2.0**-60, x / 2 + xp.abs(x) * 2.0**-36, y)
+    """Return y, or where |x| is tiny, what rounds as x/2 + x²/c does: x/2 is often half way. −0 stays −0."""
+    near = xp.where(x == 0, x, x / 2 + xp.abs(x) * 2.0**-36)
+    return xp.where(xp.abs(x) < 2.0**-60, near, y)
 
 
 def _exact_sigmoid(x):

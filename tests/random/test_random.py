@@ -1,4 +1,4 @@
-"""Random numbers: the paper's words, their places, what is made of them, the same bits on a GPU."""
+"""Random numbers: the paper's words, their places, what is made of them, the same for every sharding."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +9,6 @@ import pytest
 from multiword.runtime.compiled import numpy_forms
 from ozaki.random import Generator, default_rng
 from ozaki.random.philox import rounds, words
-from tests.gpu.same import same_on_the_gpu
 
 ALL = (1 << 64) - 1
 
@@ -151,18 +150,3 @@ def test_refused():
         with pytest.raises(TypeError):
             call()
     assert default_rng().seed != default_rng().seed
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", METHODS)
-def test_the_same_on_a_gpu(cupy, name):
-    for first, n in ((0, 1), (0, 100_001), (7, 5), (4 * (1 << 32) - 3, 1000), (3, 0)):
-        same_on_the_gpu(
-            lambda x, first=first, n=n: METHODS[name](Generator(2, like=x), n, first=first), np.ones(1)
-        )
-    assert METHODS[name](Generator(2, like=cupy.ones(1)), None) == METHODS[name](Generator(2), None)
-
-
-@pytest.mark.gpu
-def test_permutations_on_a_gpu():
-    same_on_the_gpu(lambda x: Generator(3, like=x).permutation(100_000), np.ones(1))

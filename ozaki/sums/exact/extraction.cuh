@@ -264,6 +264,14 @@ struct Extraction {
         }
     }
 
+    /* Make room for terms before any others are added. */
+    __device__ __forceinline__ void fit(const Batch &terms, Register &to) {
+        unsigned largest = 0;
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) largest = max(largest, terms.key(j));
+        if (largest >= limit) raise(terms, largest, to, 1);
+    }
+
     __device__ __forceinline__ void add(const Batch &terms, Register &to, int lanes) {
         unsigned largest = 0, smallest = 0xffffffffu; /* the smallest but zeros, less one */
 #pragma unroll

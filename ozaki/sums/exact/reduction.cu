@@ -20,10 +20,12 @@ struct Reduction {
     int resume, keep, root, precision, smallest;
 };
 
+/* Each array of terms, or two arrays of products. Pass -1, where there are more, only looks at the first of these: levels
+   that fit them, too, need not be raised, and so emptied into memory, where those begin. */
 #if PRODUCT
-#define EACH_PAIR for (int more = 0; more <= r.more; more++)
+#define EACH_PASS(first) for (int pass = r.more ? first : 0; pass <= r.more; pass++)
 #else
-#define EACH_PAIR const int more = 0;
+#define EACH_PASS(first) const int pass = 0;
 #endif
 
 #if COLUMNS
@@ -118,7 +120,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
         Register to = {r.totals + BELOW * r.stride + place, r.stride, !alone, r.n > 0 ? MINUS_ZERO : 0u};
         Extraction extraction;
         const i64 block = (i64)rows * BATCH, skip = (i64)r.parts * block;
-        EACH_PAIR {
+        EACH_PASS(-1) {
+            const bool more = pass != 0;
             const char *x = more ? r.more_x : r.x, *y = more ? r.more_y : r.y;
             const bool negate = more ? r.negate_more : r.negate;
 #if TILE
@@ -136,6 +139,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
                 read_tile(terms.b, y_tile[threadIdx.x / 32], y_lead + base * r.y_step * SIZE, r.y_outer * SIZE,
                           r.n - base, led, 1.0, false);
 #endif
+                if (pass < 0) {
+                    extraction.fit(terms, to);
+                    break;
+                }
                 extraction.add(terms, to, 1);
             }
 #else
@@ -163,6 +170,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
                 Batch terms;
                 read_next(terms);
 #endif
+                if (pass < 0) {
+                    extraction.fit(terms, to);
+                    break;
+                }
                 extraction.add(terms, to, 1);
             }
 #endif
@@ -243,7 +254,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     const i64 length = output < r.outputs && row < rows ? r.n : 0;
     const int lanes = width & (width - 1) ? 32 : width;
     const i64 block = (i64)rows * BATCH;
-    EACH_PAIR {
+    EACH_PASS(0) {
+        const bool more = pass != 0;
         const char *x = (more ? r.more_x : r.x) + place_of(output, r.pair, r.x_outer, r.x_inner);
         const char *y = (more ? r.more_y : r.y) + place_of(output, r.pair, r.y_outer, r.y_inner);
         const bool negate = more ? r.negate_more : r.negate;
