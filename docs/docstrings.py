@@ -13,6 +13,7 @@ import griffe
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ozaki import elementary
+from ozaki.elementary.derivatives import SLOPES
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 
@@ -29,7 +30,12 @@ class Markdown(griffe.Extension):
             obj.docstring.value = markdown(obj.docstring.value)
 
     def on_module_members(self, *, mod, **_):
-        """Document functions of Dask arrays that are made of those of `ozaki`, and have no source."""
+        """Document functions that are made of those of `ozaki`, and have no source."""
+        if mod.path in ("ozaki.torch", "ozaki.jax"):
+            for name in elementary.NAMES:
+                slopes = "; ".join(f"`{slope.formula}`" for slope in SLOPES[name])
+                text = f"As [`ozaki.{name}`][], differentiable. Its derivatives, in this order: {slopes}."
+                mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
         if mod.path != "ozaki.dask":
             return
         for name in REDUCTIONS:

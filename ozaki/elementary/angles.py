@@ -13,6 +13,7 @@ from ozaki.elementary.record import (
     at,
     below,
     bounded,
+    elementary,
     function,
     identity_near_0,
     integral,
@@ -21,12 +22,11 @@ from ozaki.elementary.record import (
     with_sign,
     zero,
 )
-from ozaki.public import public
 
 not_infinite = (above(LARGEST, nan), below(-LARGEST, nan))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def sin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the sine of x, in radians, however large, correctly rounded: `numpy.sin`.
 
@@ -44,7 +44,7 @@ def _sin(m, x):
     return m.sin_cos(*m.turned(x))[0]
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def cos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the cosine of x, in radians, however large, correctly rounded: `numpy.cos`.
 
@@ -62,7 +62,7 @@ def _cos(m, x):
     return m.sin_cos(*m.turned(x))[1]
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the tangent of x, in radians, however large, correctly rounded: `numpy.tan`.
 
@@ -81,7 +81,7 @@ def _tan(m, x):
     return s / c
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def sinpi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the sine of π·x, correctly rounded.
 
@@ -100,7 +100,7 @@ def _sinpi(m, x):
     return m.sin_cos(*m.half_turned(x))[0], shift
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def cospi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the cosine of π·x, correctly rounded.
 
@@ -118,7 +118,7 @@ def _cospi(m, x):
     return m.sin_cos(*m.half_turned(x))[1]
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def atan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle from -π/2 to π/2 whose tangent is x, correctly rounded: `numpy.atan`.
 
@@ -143,7 +143,7 @@ def _complement(m, x):
     return ((1.0 - a) * (1.0 + a)).sqrt()
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def asin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle from -π/2 to π/2 whose sine is x, correctly rounded: `numpy.asin`.
 
@@ -161,7 +161,7 @@ def _asin(m, x):
     return with_sign(m, x, m.atan(m.number(abs(x)), _complement(m, x)))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle from 0 to π whose cosine is x, correctly rounded: `numpy.acos`.
 

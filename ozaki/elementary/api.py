@@ -25,21 +25,21 @@ from multiword.runtime.arrays import (
 from ozaki.elementary.evaluate import by_integers, evaluate
 from ozaki.elementary.record import FUNCTIONS
 
-_HALVES = {"float16": "fp16", "bfloat16": "bf16"}
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
+FORMATS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+"""The dtypes of results, and their formats."""
 
 
 @cache
 def _float_of(dtype: np.dtype) -> str:
     """Return the format that arguments of a dtype count as; a dtype takes microseconds to tell its name."""
-    return dtype.name if dtype.name in _FLOATS else "float64"
+    return dtype.name if dtype.name in FORMATS else "float64"
 
 
 @on_device_of_arrays
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
     names = FUNCTIONS[name].names
-    arrays, dtype = _operands(name, x, names)
+    arrays, dtype = operands(name, x)
     mask = None if where is True else as_array(where, "where")
     if mask is not None and mask.dtype != bool:
         raise TypeError(f"where must be boolean, got {mask.dtype}")
@@ -55,11 +55,12 @@ def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> An
     return result if out is not None or is_cupy(result) else result[()]
 
 
-def _operands(name: str, x: Sequence[Any], names: str) -> tuple[list[Array], np.dtype]:
+def operands(name: str, x: Sequence[Any]) -> tuple[list[Array], np.dtype]:
     """Return the arguments in the dtype to compute in, and that of the result.
 
     A Python number takes the dtype of an array beside it; integers and booleans become float64.
     """
+    names = FUNCTIONS[name].names
     arrays = [as_array(a, label) for a, label in zip(x, names, strict=False)]
     for a, label in zip(arrays, names, strict=False):
         if a.dtype.kind == "c":
@@ -125,7 +126,7 @@ def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array
 
     Halves are compared and copied as words: CuPy takes bfloat16 by way of float32, and loses subnormal ones.
     """
-    xp, half = namespace(wide), _HALVES[dtype.name]
+    xp, half = namespace(wide), FORMATS[dtype.name]
     result = round_to(wide, half)
     words = result.view(np.uint16)
     below, above = (round_to(xp.nextafter(wide, end), half).view(np.uint16) for end in (-xp.inf, xp.inf))

@@ -14,6 +14,7 @@ from ozaki.elementary.record import (
     bounded,
     decaying,
     down,
+    elementary,
     function,
     identity_near_0,
     lifted,
@@ -22,10 +23,9 @@ from ozaki.elementary.record import (
     with_sign,
     zero,
 )
-from ozaki.public import public
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def exp(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return e**x, correctly rounded: `numpy.exp`.
 
@@ -65,7 +65,7 @@ def _exp(m, x):
     return m.exp(m.number(x))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def exp2(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return 2**x, correctly rounded: `numpy.exp2`.
 
@@ -83,7 +83,7 @@ def _exp2(m, x):
     return m.exp(m.number(x), "2")
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def exp10(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return 10**x, correctly rounded: `scipy.special.exp10`.
 
@@ -101,7 +101,7 @@ def _exp10(m, x):
     return m.exp(m.number(x), "10")
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def expm1(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return e**x - 1, accurate near 0, correctly rounded: `numpy.expm1`.
 
@@ -120,7 +120,7 @@ def _expm1(m, x):
     return A, e
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def sinh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the hyperbolic sine of x, correctly rounded: `numpy.sinh`.
 
@@ -139,7 +139,7 @@ def _sinh(m, x):
     return with_sign(m, x, A + (A / M).times_power(down(m, e))), e - 1
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def cosh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the hyperbolic cosine of x, correctly rounded: `numpy.cosh`.
 
@@ -159,7 +159,7 @@ def _cosh(m, x):
     return M.plus_smaller((1.0 / M).times_power(small).times_power(small)), e - 1
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def tanh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the hyperbolic tangent of x, correctly rounded: `numpy.tanh`.
 
@@ -178,7 +178,7 @@ def _tanh(m, x):
     return with_sign(m, x, A / (A + m.power(1 - e)))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def sigmoid(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return 1 / (1 + e**-x), correctly rounded: `torch.sigmoid`.
 
@@ -196,7 +196,7 @@ def _sigmoid(m, x):
     return sigmoid_of(m, x, m.number(bounded(m, x)))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def silu(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return x / (1 + e**-x), correctly rounded: `torch.nn.functional.silu`.
 
@@ -216,7 +216,7 @@ def _silu(m, x):
     return s * factor, e + shift
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def softplus(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return log(1 + e**x), correctly rounded: `torch.nn.functional.softplus`.
 
@@ -238,7 +238,7 @@ def _softplus(m, x):
     return m.where(far, M - M * E.times_power(m.power(-1)), result), m.where(far, e, 0)
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def mish(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return x·tanh(log(1 + e**x)), correctly rounded: `torch.nn.functional.mish`.
 
@@ -263,7 +263,7 @@ def _mish(m, x):
     return numerator / denominator * factor, m.where(negative, e, 0) + shift
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def elu(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return x for x > 0, e**x - 1 elsewhere, correctly rounded: `torch.nn.functional.elu`.
 

@@ -12,13 +12,13 @@ from ozaki.elementary.record import (
     apply,
     at,
     below,
+    elementary,
     function,
     identity_near_0,
     same,
     with_sign,
     zero,
 )
-from ozaki.public import public
 
 of_positive = (at(0.0, -inf), below(0.0, nan), above(LARGEST))
 
@@ -28,7 +28,7 @@ def _logarithm(m, x):
     return m.log(m.where(small, x * 2.0**54, x), m.where(small, -54, 0))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def log(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the natural logarithm of x, correctly rounded: `numpy.log`.
 
@@ -46,7 +46,7 @@ def _log(m, x):
     return _logarithm(m, x)
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def log2(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the logarithm of x to base 2, correctly rounded: `numpy.log2`.
 
@@ -64,7 +64,7 @@ def _log2(m, x):
     return _logarithm(m, x) * m.constant("1/ln2")
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def log10(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the logarithm of x to base 10, correctly rounded: `numpy.log10`.
 
@@ -82,7 +82,7 @@ def _log10(m, x):
     return _logarithm(m, x) * m.constant("1/ln10")
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def log1p(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return log(1 + x), accurate near 0, correctly rounded: `numpy.log1p`.
 
@@ -100,7 +100,7 @@ def _log1p(m, x):
     return m.log1p(x)
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def acosh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the number from 0 whose hyperbolic cosine is x, correctly rounded: `numpy.acosh`.
 
@@ -120,7 +120,7 @@ def _acosh(m, x):
     return m.log1p(m.where(huge, m.number(x), w + (w * w + w + w).sqrt()), m.where(huge, 1, 0))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def asinh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the number whose hyperbolic sine is x, correctly rounded: `numpy.asinh`.
 
@@ -142,7 +142,7 @@ def _asinh(m, x):
     return with_sign(m, x, m.log1p(m.where(huge, m.number(abs(x)), sum_), m.where(huge, 1, 0)))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def atanh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the number whose hyperbolic tangent is x, correctly rounded: `numpy.atanh`.
 
@@ -169,7 +169,7 @@ def _atanh(m, x):
     return with_sign(m, x, m.log1p(a.times_power(m.power(1)) / (1.0 - a)).times_power(m.power(-1)))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def logit(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return log(x / (1 - x)), correctly rounded: `torch.logit`.
 
@@ -192,7 +192,7 @@ def _logit(m, x):
     return m.where(middle, near, m.log(lift / other, m.where(small, -200, 0)))
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def sqrt(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the square root of x, correctly rounded: `numpy.sqrt`.
 
@@ -210,7 +210,7 @@ def _sqrt(m, x):
     return m.square_root(x)
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def rsqrt(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return 1 / √x, rounded once, correctly rounded: `torch.rsqrt`.
 
@@ -229,7 +229,7 @@ def _rsqrt(m, x):
     return 1.0 / m.number(m.where(small, x * 2.0**200, x)).sqrt(), m.where(small, 100, 0)
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def cbrt(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the cube root of x, correctly rounded: `numpy.cbrt`.
 

@@ -13,6 +13,7 @@ from ozaki.elementary.record import (
     below,
     bounded,
     decaying,
+    elementary,
     function,
     lifted,
     same,
@@ -20,10 +21,9 @@ from ozaki.elementary.record import (
     with_sign,
     zero,
 )
-from ozaki.public import public
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def erf(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the error function of x, correctly rounded: `scipy.special.erf`.
 
@@ -43,7 +43,7 @@ def _erf(m, x):
     return m.erf_ratio(a) * factor, shift
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def erfc(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return 1 - erf(x), to full relative accuracy, correctly rounded: `scipy.special.erfc`.
 
@@ -65,7 +65,7 @@ def _erfc(m, x):
     return m.where(negative, 2.0 - E * factor, M * factor), m.where(negative, 0, e)
 
 
-@public("Elementary functions", dask=True)
+@elementary
 def gelu(x: Array, out: Array | None = None, *, where: Any = True, approximate: str = "none") -> Any:
     """Return x·Φ(x), Φ the normal distribution, correctly rounded: `torch.nn.functional.gelu`.
 
@@ -78,9 +78,14 @@ def gelu(x: Array, out: Array | None = None, *, where: Any = True, approximate: 
     >>> float(gelu(1.0))
     0.8413447460685429
     """
+    return apply(gelu_text(approximate), x, out=out, where=where)
+
+
+def gelu_text(approximate: str) -> str:
+    """Return the name of the text that is meant."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    return apply("gelu" if approximate == "none" else "gelu_tanh", x, out=out, where=where)
+    return "gelu" if approximate == "none" else "gelu_tanh"
 
 
 @function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero, halved=True)

@@ -10,15 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from ozaki.elementary import values
+from ozaki.public import public
+
+T = TypeVar("T", bound=Callable[..., Any])
 
 LARGEST = 1.7976931348623157e308
 TINY = 2.0**-55
 """|f(x) - x| <= x² rounds to x below."""
 
 FUNCTIONS: dict[str, Function] = {}
+
+
+def elementary(function: T) -> T:
+    """Make a function public, for the arrays of every library, those with derivatives included."""
+    name = function.__name__
+    return public("Elementary functions", dask=True, torch=name, jax=name)(function)
 
 
 def apply(name: str, *x: Any, out: Any, where: Any) -> Any:

@@ -9,8 +9,7 @@ from typing import Any
 
 from multiword.runtime.arrays import Array
 from ozaki.elementary import values
-from ozaki.elementary.record import apply, decaying, function, integral, with_sign
-from ozaki.public import public
+from ozaki.elementary.record import apply, decaying, elementary, function, integral, with_sign
 
 
 def _even_scale(m, large):
@@ -27,7 +26,7 @@ def infinite(x: Any) -> Any:
     return abs(x) == inf
 
 
-@public("Elementary functions")
+@elementary
 def hypot(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return √(x² + y²), without overflow, correctly rounded: `numpy.hypot`.
 
@@ -60,7 +59,7 @@ def _hypot(m, x, y):
     return (large * large + small * small).sqrt(), e
 
 
-@public("Elementary functions")
+@elementary
 def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return log(e**x + e**y), correctly rounded: `numpy.logaddexp`.
 
@@ -106,7 +105,7 @@ def angle(value: float) -> Callable[[Any, Any], Any]:
     return lambda y, x: values.where(minus(y), -value, value)
 
 
-@public("Elementary functions")
+@elementary
 def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle of the point (x, y), from -π to π, correctly rounded: `numpy.atan2`.
 
@@ -166,7 +165,7 @@ def _power(x: float, y: float) -> Fraction | None:
     return base ** int(count) * (-1 if x < 0 and odd(y) else 1)
 
 
-@public("Elementary functions")
+@elementary
 def pow(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return x**y, correctly rounded: `numpy.pow`.
 

@@ -1,4 +1,4 @@
-"""JAX: products, sums and means for `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp`, on a CPU and a GPU.
+"""JAX: products, sums, means and elementary functions for `jit`, `vmap`, `grad`, on a CPU and a GPU.
 
 Each is a primitive that calls back from XLA; on a GPU its operands go through the host. For double precision
 call `jax.config.update("jax_enable_x64", True)`: a context would hold in one thread. Needs the extra `jax`.
@@ -11,9 +11,11 @@ try:
 except ImportError as error:
     raise _missing("ozaki.jax needs JAX, which is not installed", "jax") from error
 
-from ozaki.jax.functions import average, matmul, mean, sum
+from ozaki.jax.elementary import ELEMENTARY as _ELEMENTARY
+from ozaki.jax.functions import average, matmul, mean, sum  # noqa: F401
 
-__all__ = ["average", "matmul", "mean", "sum"]
+globals().update(_ELEMENTARY)
+__all__ = sorted(["average", "matmul", "mean", "sum", *_ELEMENTARY])
 
 
 def __dir__() -> list[str]:

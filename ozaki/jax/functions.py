@@ -47,7 +47,7 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
     >>> jax.grad(lambda a: ozaki.jax.matmul(a, b)[0, 0])(a)
     Array([[1., 1., 1.]], dtype=float32)
     """
-    x, y = _checked("a", a), _checked("b", b)
+    x, y = checked("a", a), checked("b", b)
     if x.dtype != y.dtype:
         raise TypeError(f"a and b must have one dtype, got {x.dtype} and {y.dtype}")
     accuracy = NORMWISE if accuracy is None else accuracy
@@ -111,7 +111,7 @@ def average(
     """
     if weights is None:
         return mean(x, axis, keepdims)
-    array, by = _checked("x", x), _checked("weights", weights)
+    array, by = checked("x", x), checked("weights", weights)
     if by.dtype != array.real.dtype:
         raise TypeError(f"weights must be of {array.real.dtype}, got {by.dtype}")
     axes = _axes(axis, array.ndim)
@@ -121,16 +121,17 @@ def average(
     return jnp.expand_dims(result, axes) if keepdims else result
 
 
-def _checked(name: str, x: Any) -> jax.Array:
+def checked(name: str, x: Any, dtypes: Sequence[str] = DTYPES) -> jax.Array:
+    """Return an argument as an array of one of these dtypes. TypeError for another."""
     of_jax = isinstance(x, jax.Array) or hasattr(x, "__jax_array__")
     array = jnp.asarray(x if of_jax else as_array(x, name))
-    if array.dtype.name not in DTYPES:
-        raise TypeError(f"{name} must be an array of {', '.join(DTYPES)}; got {array.dtype}")
+    if array.dtype.name not in dtypes:
+        raise TypeError(f"{name} must be an array of {', '.join(dtypes)}; got {array.dtype}")
     return array
 
 
 def _reduced(reduction: Primitive, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> jax.Array:
-    array = _checked("x", x)
+    array = checked("x", x)
     axes = _axes(axis, array.ndim)
     result = reduction.bind(array, axes=axes)
     return jnp.expand_dims(result, axes) if keepdims else result

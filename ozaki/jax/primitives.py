@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching, mlir
 
 import ozaki.sums.api as sums
 from ozaki import api
+from ozaki.elementary.derivatives import derivative
 from ozaki.sums import statistics
 from ozaki.sums.arguments import reduced_shape
 
@@ -145,3 +146,29 @@ def _of_average(arrays: Sequence[Any], tangents: Sequence[Any], axes: tuple[int,
 
 
 ad.primitive_jvps[AVERAGE] = _of_average
+
+
+ELEMENTARY = _primitive(
+    "elementary",
+    lambda *x, name, orders: derivative(name, orders, *x),
+    lambda *shapes, name, orders: np.broadcast_shapes(*shapes),
+    lambda **options: options,
+)
+"""A function's partial derivative of so many orders in each argument, itself for none."""
+
+
+def _of_elementary(
+    arrays: Sequence[Any], tangents: Sequence[Any], name: str, orders: tuple[int, ...]
+) -> tuple[Any, Any]:
+    result = ELEMENTARY.bind(*arrays, name=name, orders=orders)
+    total: Any = None
+    for i, dx in enumerate(tangents):
+        if type(dx) is not ad.Zero:
+            higher = tuple(n + (i == j) for j, n in enumerate(orders))
+            spread = dx if dx.shape == result.shape else SPREAD.bind(dx, result)
+            part = ELEMENTARY.bind(*arrays, name=name, orders=higher) * spread
+            total = part if total is None else total + part
+    return result, total
+
+
+ad.primitive_jvps[ELEMENTARY] = _of_elementary

@@ -1,8 +1,8 @@
 """PyTorch: a mode in which its own products are this library's, and differentiable functions on tensors.
 
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
-it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot` and `vdot` are called by name, under
-`torch.compile` and `torch.func`, too. Tensors on a CPU or an NVIDIA GPU are taken.
+it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot`, `vdot` and elementary functions are
+called by name, under `torch.compile` and `torch.func`, too. Tensors on a CPU or an NVIDIA GPU are taken.
 Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
@@ -16,10 +16,12 @@ try:
 except ImportError as error:
     raise _missing("ozaki.torch needs PyTorch 2.9 or newer, which is not installed", "torch") from error
 
-from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot
-from ozaki.torch.mode import reproducible
+from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
+from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
+from ozaki.torch.mode import reproducible  # noqa: F401
 
-__all__ = ["average", "dot", "matmul", "mean", "reproducible", "sum", "vdot"]
+globals().update(_ELEMENTARY)
+__all__ = sorted(["average", "dot", "matmul", "mean", "reproducible", "sum", "vdot", *_ELEMENTARY])
 
 
 def __dir__() -> list[str]:

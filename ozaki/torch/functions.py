@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from multiword.runtime.options import axes, integer
@@ -43,7 +44,7 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor
     >>> c.item(), a.grad
     (1.0, tensor([[1., 1., 1.]], dtype=torch.float64))
     """
-    _check(a=a, b=b)
+    check(DTYPES, a=a, b=b)
     accuracy = ACCURACY if accuracy is None else accuracy
     return product(a, b, accuracy, lambda left, right: operators.matmul(left, right, str(accuracy)))
 
@@ -68,7 +69,7 @@ def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     >>> ozaki.torch.sum(torch.tensor([1e16, 1.0, -1e16], dtype=torch.float64))
     tensor(1., dtype=torch.float64)
     """
-    _check(x=x)
+    check(DTYPES, x=x)
     return operators.sum(x, _dimensions(x, dim), keepdim)
 
 
@@ -81,7 +82,7 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
     >>> ozaki.torch.mean(torch.full((10,), 0.1, dtype=torch.float64)).item()
     0.1
     """
-    _check(x=x)
+    check(DTYPES, x=x)
     return operators.mean(x, _dimensions(x, dim), keepdim)
 
 
@@ -110,7 +111,7 @@ def average(
     """
     if weights is None:
         return mean(x, dim, keepdim)
-    _check(x=x.real if isinstance(x, Tensor) and x.is_complex() else x, weights=weights)
+    check(DTYPES, x=x.real if isinstance(x, Tensor) and x.is_complex() else x, weights=weights)
     dims = _dimensions(x, dim)
     result = operators.average(x, weights_along(x, weights, dims), dims)
     return result.reshape(reduced_shape(x.shape, tuple(dims), keepdim))
@@ -136,7 +137,7 @@ def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
     >>> ozaki.torch.dot(x, torch.tensor([1e200, 3.0, -1e200], dtype=torch.float64))
     tensor(3., dtype=torch.float64)
     """
-    _check(x=x, y=y)
+    check(DTYPES, x=x, y=y)
     ndim = len(broadcast_shape(x=tuple(x.shape), y=tuple(y.shape)))
     (axis,) = axes("dim", integer("dim", dim), ndim)
     return operators.dot(x, y, axis - ndim)
@@ -151,20 +152,21 @@ def vdot(x: Tensor, y: Tensor) -> Tensor:
     >>> ozaki.torch.vdot(torch.tensor([1 + 2j]), torch.tensor([1 + 2j]))
     tensor(5.+0.j)
     """
-    _check(x=x, y=y)
+    check(DTYPES, x=x, y=y)
     if x.numel() != y.numel():
         raise ValueError(f"x and y must have as many elements, got {x.numel()} and {y.numel()}")
     return operators.dot(x.conj().flatten(), y.flatten(), -1)
 
 
-def _check(**tensors: Tensor) -> None:
+def check(dtypes: Sequence[torch.dtype], **tensors: Tensor) -> None:
+    """Raise TypeError or ValueError for what is no tensors of one of these dtypes, on one device."""
     (first, like), *_ = tensors.items()
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
-        got = unsupported(x) or (None if x.dtype in DTYPES else x.dtype)
+        got = unsupported(x) or (None if x.dtype in dtypes else x.dtype)
         if got:
-            raise TypeError(f"{name} must be a strided tensor of {', '.join(map(str, DTYPES))}; got {got}")
+            raise TypeError(f"{name} must be a strided tensor of {', '.join(map(str, dtypes))}; got {got}")
         if x.dtype is not like.dtype:
             raise TypeError(f"{first} and {name} must have one dtype, got {like.dtype} and {x.dtype}")
         if x.device != like.device:

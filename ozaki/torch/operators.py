@@ -24,7 +24,7 @@ from ozaki.sums.arguments import reduced_shape
 _library = torch.library.Library("ozaki", "FRAGMENT")
 
 
-def _operator(
+def new_operator(
     schema: str,
     compute: Callable[..., Any],
     fake: Callable[..., Tensor],
@@ -98,20 +98,20 @@ def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _of_product(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     (a, b), needed = ctx.saved_tensors, ctx.needs_input_grad
-    of_a = _summed_to(a, matmul(gradient, b.mH, ctx.option)) if needed[0] else None
-    of_b = _summed_to(b, matmul(a.mH, gradient, ctx.option)) if needed[1] else None
+    of_a = summed_to(a, matmul(gradient, b.mH, ctx.option)) if needed[0] else None
+    of_b = summed_to(b, matmul(a.mH, gradient, ctx.option)) if needed[1] else None
     return of_a, of_b, None
 
 
 def _of_dot(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     (x, y), needed = ctx.saved_tensors, ctx.needs_input_grad
     gradient = gradient.unsqueeze(ctx.option)
-    of_x = _summed_to(x, gradient * y.conj()) if needed[0] else None
-    of_y = _summed_to(y, gradient * x.conj()) if needed[1] else None
+    of_x = summed_to(x, gradient * y.conj()) if needed[0] else None
+    of_y = summed_to(y, gradient * x.conj()) if needed[1] else None
     return of_x, of_y, None
 
 
-def _summed_to(x: Tensor, gradient: Tensor) -> Tensor:
+def summed_to(x: Tensor, gradient: Tensor) -> Tensor:
     """Return a gradient summed, or repeated, over the dimensions in which x broadcasts."""
     more = gradient.dim() - x.dim()
     dims = [d for d, n in enumerate(gradient.shape) if n != 1 and (d < more or x.shape[d - more] == 1)]
@@ -162,15 +162,15 @@ def _of_average(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     (x, weights), dim, needed = ctx.saved_tensors, ctx.option, ctx.needs_input_grad
     shape = torch.broadcast_shapes(x.shape, weights.shape)
     gradient = _with_dimensions(gradient, dim) / sum(weights.expand(shape), dim, True)
-    of_x = _summed_to(x, (gradient * weights).expand(shape)) if needed[0] else None
+    of_x = summed_to(x, (gradient * weights).expand(shape)) if needed[0] else None
     if not needed[1]:
         return of_x, None, None
     of_w = gradient * (x - _with_dimensions(average(x, weights, dim), dim)).conj()
-    return of_x, _summed_to(weights, of_w.real if x.is_complex() else of_w), None
+    return of_x, summed_to(weights, of_w.real if x.is_complex() else of_w), None
 
 
 def _reduction(name: str, reduce: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any]:
-    return _operator(
+    return new_operator(
         f"{name}(Tensor x, int[] dim, bool keepdim) -> Tensor",
         lambda x, dim, keepdim: reduce(x, tuple(dim), keepdims=keepdim),
         _empty_sum,
@@ -180,7 +180,7 @@ def _reduction(name: str, reduce: Callable[..., Any], derivative: Callable[..., 
     )
 
 
-matmul = _operator(
+matmul = new_operator(
     "matmul(Tensor a, Tensor b, str accuracy) -> Tensor",
     _multiplied,
     _empty_product,
@@ -188,7 +188,7 @@ matmul = _operator(
     _keep_factors,
     _of_product,
 )
-dot = _operator(
+dot = new_operator(
     "dot(Tensor x, Tensor y, int dim) -> Tensor",
     sums.dot,
     _empty_dot,
@@ -196,7 +196,7 @@ dot = _operator(
     _keep_factors,
     _of_dot,
 )
-average = _operator(
+average = new_operator(
     "average(Tensor x, Tensor weights, int[] dim) -> Tensor",
     _averaged,
     _empty_average,

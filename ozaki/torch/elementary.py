@@ -1,0 +1,79 @@
+"""Elementary functions of tensors, differentiable; the public ones follow from the records of `ozaki`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ozaki.differentiable import elementary_forms
+from ozaki.elementary.derivatives import derivative
+from ozaki.torch.functions import check
+from ozaki.torch.operators import new_operator, summed_to
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _keep_one(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, ctx.name, ctx.order = inputs
+    ctx.save_for_backward(x)
+
+
+def _slope(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    return gradient * _one(*ctx.saved_tensors, ctx.name, ctx.order + 1), None, None
+
+
+def _keep_two(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, y, ctx.name, *ctx.orders = inputs
+    ctx.save_for_backward(x, y)
+
+
+def _slopes(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    (x, y), (first, second), needed = ctx.saved_tensors, ctx.orders, ctx.needs_input_grad
+    of_x = summed_to(x, gradient * _two(x, y, ctx.name, first + 1, second)) if needed[0] else None
+    of_y = summed_to(y, gradient * _two(x, y, ctx.name, first, second + 1)) if needed[1] else None
+    return of_x, of_y, None, None, None
+
+
+_one = new_operator(
+    "elementary(Tensor x, str name, int order) -> Tensor",
+    lambda x, name, order: derivative(name, (order,), x),
+    lambda x, name, order: x.new_empty(x.shape),
+    lambda *arguments: arguments,
+    _keep_one,
+    _slope,
+)
+_two = new_operator(
+    "elementary2(Tensor x, Tensor y, str name, int first, int second) -> Tensor",
+    lambda x, y, name, first, second: derivative(name, (first, second), x, y),
+    lambda x, y, name, first, second: x.new_empty(torch.broadcast_shapes(x.shape, y.shape)),
+    lambda *arguments: arguments,
+    _keep_two,
+    _slopes,
+)
+"""A function's partial derivative of so many orders, itself for none."""
+
+
+def _computed(name: str, x: Tensor, y: Any = None) -> Tensor:
+    if y is None:
+        check(DTYPES, x=x)
+        return _one(x, name, 0)
+    if isinstance(y, int | float):
+        y = torch.as_tensor(y, dtype=x.dtype, device=x.device)
+    elif isinstance(x, int | float):
+        x = torch.as_tensor(x, dtype=y.dtype, device=y.device)
+    check(DTYPES, x=x, y=y)
+    return _two(x, y, name, 0, 0)
+
+
+_EXAMPLE = """
+    >>> import torch, ozaki.torch
+    >>> x = torch.tensor([0.5, 0.75], requires_grad=True)
+    >>> ozaki.torch.{0}({1}).sum().backward()
+    >>> x.grad.dtype
+    torch.float32
+"""
+
+ELEMENTARY = elementary_forms("ozaki.torch", "tensors", _EXAMPLE, _computed)
+"""The elementary functions, by name."""

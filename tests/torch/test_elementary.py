@@ -1,0 +1,66 @@
+"""Elementary functions of tensors: their bits and derivatives, under `torch.func` and compilation, too."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki  # noqa: E402
+import ozaki.torch  # noqa: E402
+from ozaki.elementary.derivatives import derivative  # noqa: E402
+from ozaki.public import PUBLIC  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ["exp", "atan", "erf", "gelu", "mish", "pow", "atan2"])
+def test_values_and_gradients_have_the_bits_of_arrays(name):
+    count = len(PUBLIC[name].arrays)
+    for dtype in (torch.float32, torch.float64):
+        x = [torch.linspace(1.25 - i, 3.0, 7, dtype=dtype, requires_grad=True) for i in range(count)]
+        y = getattr(ozaki.torch, name)(*x)
+        arrays = [v.detach().numpy() for v in x]
+        assert y.detach().numpy().tobytes() == getattr(ozaki, name)(*arrays).tobytes()
+        y.backward(torch.full_like(y, 2.0))
+        for i, v in enumerate(x):
+            slope = derivative(name, [int(i == j) for j in range(count)], *arrays)
+            assert v.grad.numpy().tobytes() == (2 * slope).tobytes()
+
+
+@pytest.mark.parametrize("name", ["tanh", "gelu", "pow", "hypot"])
+def test_second_derivatives(name):
+    """pow at exponent 0, too, and broadcasting."""
+    x = [torch.linspace(0.5, 2, 3, dtype=torch.float64, requires_grad=True)]
+    if len(PUBLIC[name].arrays) == 2:
+        x.append(torch.tensor([[-1.5], [0.0]], dtype=torch.float64, requires_grad=True))
+    assert torch.autograd.gradcheck(getattr(ozaki.torch, name), x, fast_mode=True)
+    assert torch.autograd.gradgradcheck(getattr(ozaki.torch, name), x, fast_mode=True)
+
+
+def test_func_and_arguments():
+    x = torch.linspace(-2, 2, 6)
+    slope = derivative("gelu_tanh", (1,), x.numpy())
+    by_func = torch.func.grad(lambda v: ozaki.torch.gelu(v, approximate="tanh").sum())(x)
+    assert by_func.numpy().tobytes() == slope.tobytes()
+    rows = torch.vmap(ozaki.torch.hypot, (0, None))(x.reshape(2, 3), x[:3])
+    assert rows.numpy().tobytes() == ozaki.hypot(x.numpy().reshape(2, 3), x[:3].numpy()).tobytes()
+    assert torch.equal(ozaki.torch.pow(x.abs(), 2.0), x * x)
+    half = x.to(torch.bfloat16).requires_grad_()
+    ozaki.torch.sigmoid(half).sum().backward()
+    assert half.grad.dtype == torch.bfloat16
+    for bad in (x.to(torch.int64), x.to(torch.complex64), [1.0]):
+        with pytest.raises(TypeError):
+            ozaki.torch.exp(bad)
+    with pytest.raises(TypeError, match=r"ozaki\.torch\.exp"):
+        ozaki.exp(x.requires_grad_())
+
+
+@pytest.mark.slow
+def test_compiled():
+    x = torch.linspace(-2, 2, 6, requires_grad=True)
+    compiled = torch.compile(lambda v: ozaki.torch.tanh(v), fullgraph=True)
+    assert torch.equal(compiled(x), ozaki.torch.tanh(x))
+
+
+def test_gradients_of_zero_dimensions():
+    x = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    ozaki.torch.exp(x).backward()
+    assert x.grad.item() == float(ozaki.exp(np.float64(0.5)))
