@@ -83,13 +83,20 @@ def gram(
 @public("Covariances and distances")
 @on_device_of_arrays
 def cov(
-    x: Any, *, rowvar: bool = True, ddof: int = 1, accuracy: str | int = "fp64", workspace: int | None = None
+    x: Any,
+    y: Any = None,
+    *,
+    rowvar: bool = True,
+    ddof: int = 1,
+    accuracy: str | int = "fp64",
+    workspace: int | None = None,
 ) -> Array:
     """Return the covariances of variables, without cancellation: `numpy.cov`, the same bits everywhere.
 
     Parameters
     ----------
     x : real matrix, of a variable in each row; a vector is one variable.
+    y : more variables, of as many observations; likewise, but that one row is always one variable.
     rowvar : False if each column is a variable.
     ddof : the sums of products are divided by n - ddof, for n observations.
     accuracy, workspace : of the product of the deviations from the means, as in `ozaki.gram`.
@@ -102,7 +109,8 @@ def cov(
 
     Raises
     ------
-    TypeError : x is not real; ddof is no number. ValueError : x has more than two axes; an unknown accuracy.
+    TypeError : x is not real; ddof is no number. ValueError : x has more than two axes; x and y of different
+        numbers of observations; an unknown accuracy.
 
     Notes
     -----
@@ -123,7 +131,7 @@ def cov(
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    x = _variables(x, rowvar)
+    x = _variables(x, y, rowvar)
     with quietly(x):
         scaled, exponents = _scaled(x)
         covariances = _covariances(scaled, exact_ddof(ddof), accuracy, workspace)
@@ -132,13 +140,20 @@ def cov(
         return one_nan(result)
 
 
-def _variables(x: Any, rowvar: bool) -> Array:
-    """Return the variables as the rows of a float64 matrix."""
-    x = as_array(x, "x")
-    if x.ndim not in (1, 2):
-        raise ValueError(f"x must be a matrix or a vector, got an array of shape {x.shape}")
-    x = x[None] if x.ndim == 1 else x if rowvar else x.T
-    return as_matrix("x", x, np.dtype(np.float64), False)
+def _variables(x: Any, y: Any, rowvar: bool) -> Array:
+    """Return the variables, those of y after those of x, as the rows of a float64 matrix."""
+    given = {"x": as_array(x, "x")} if y is None else {"x": as_array(x, "x"), "y": as_array(y, "y")}
+    xp, rows = check_same_device(**given), []
+    for name, z in given.items():
+        if z.ndim not in (1, 2):
+            raise ValueError(f"{name} must be a matrix or a vector, got an array of shape {z.shape}")
+        as_they_are = rowvar or (name == "y" and len(z) == 1)  # as NumPy has it
+        z = z[None] if z.ndim == 1 else z if as_they_are else z.T
+        rows.append(as_matrix(name, z, np.dtype(np.float64), False))
+    if len({z.shape[1] for z in rows}) > 1:
+        shapes = " and ".join(str(z.shape) for z in given.values())
+        raise ValueError(f"x and y must have as many observations, got arrays of shapes {shapes}")
+    return rows[0] if y is None else xp.concatenate(rows)
 
 
 def _scaled(x: Array) -> tuple[Array, Array]:
@@ -160,13 +175,18 @@ def _covariances(x: Array, ddof: Fraction, accuracy: str | int, workspace: int |
 @public("Covariances and distances")
 @on_device_of_arrays
 def corrcoef(
-    x: Any, *, rowvar: bool = True, accuracy: str | int = "fp64", workspace: int | None = None
+    x: Any,
+    y: Any = None,
+    *,
+    rowvar: bool = True,
+    accuracy: str | int = "fp64",
+    workspace: int | None = None,
 ) -> Array:
     """Return the correlation coefficients of variables, without cancellation: `numpy.corrcoef`.
 
     Parameters
     ----------
-    x, rowvar, accuracy, workspace : as in `ozaki.cov`.
+    x, y, rowvar, accuracy, workspace : as in `ozaki.cov`.
 
     Returns
     -------
@@ -186,7 +206,7 @@ def corrcoef(
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    x = _variables(x, rowvar)
+    x = _variables(x, y, rowvar)
     xp = namespace(x)
     with quietly(x):
         x, _ = _scaled(x)

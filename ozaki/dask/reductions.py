@@ -100,7 +100,7 @@ def _reduced(
     """The lazy reduction of one or two arrays of one shape."""
     no_out(out)
     if "ddof" in options:
-        options["ddof"] = exact_ddof(options["ddof"])
+        options["ddof"] = exact_ddof(options["ddof"], options.pop("correction"))
     axes, reduction = axes_of(axis, arrays[0].ndim), REDUCTIONS[name]
     target = reduction.dtype([x._meta for x in arrays], dtype)
     exact = np.result_type(*map(accumulator_dtype, arrays))
@@ -153,8 +153,9 @@ _DIFFERENCE = """
 
     Raises
     ------
-    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial. In a task:
-        a chunk is masked, sparse or lazy, or of a dtype that the one of its array does not hold.
+    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial, mean or
+        returned. In a task: a chunk is masked, sparse or lazy, or of a dtype that the one of its array does
+        not hold.
     ValueError : as `ozaki.{name}`; chunks of unknown sizes.
     MemoryError : in a task, which it names.
 
@@ -174,11 +175,15 @@ _OPERANDS: dict[str, Callable[..., Operands]] = {
 """Of the reductions that take more than one array and the axes."""
 
 
+_IN_MEMORY = {"initial", "mean", "returned"}
+"""What functions take of arrays in memory alone."""
+
+
 def _on_dask(record: Record) -> Callable[..., da.Array]:
     """Return a function of `ozaki` for Dask arrays, with its signature and documentation, and split_every."""
     name, parameters, operands = record.name, record.parameters, _OPERANDS.get(record.name, _one)
     taken = inspect.signature(operands).parameters
-    ours = [p for p in parameters.values() if p.name != "initial"]
+    ours = [p for p in parameters.values() if p.name not in _IN_MEMORY]
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.Signature([*ours, split], return_annotation="da.Array")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np  # noqa: F401 (of the examples)
@@ -10,9 +11,10 @@ import numpy as np  # noqa: F401 (of the examples)
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
-from ozaki.sums.arguments import Axis, DType, Out, axes_of, numbers
+from ozaki.sums.arguments import Axis, DType, Out, axes_of, broadcast_shape, mask_of, numbers
 from ozaki.sums.exact.summands import products
 from ozaki.sums.table import (
+    ABOUT_GIVEN,
     DEVIATION,
     MEAN,
     REDUCTIONS,
@@ -41,6 +43,8 @@ def var(
     keepdims: bool = False,
     *,
     where: Array | None = None,
+    mean: Array | None = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the variance over axes, correctly rounded: the exact one, about the exact mean, rounded once.
 
@@ -49,7 +53,10 @@ def var(
 
     Parameters
     ----------
-    ddof : a float64 number: the sum of squares is divided by n − ddof. TypeError for what is none.
+    ddof, correction : a float64 number by one of its two names: the sum of squares is divided by n − ddof.
+        TypeError for what is none, ValueError for both.
+    mean : numbers that broadcast to x: the squares are those of the exact differences from them, where NumPy
+        takes them for the mean.
 
     Returns
     -------
@@ -65,8 +72,7 @@ def var(
     >>> float(var(np.array([1e16, 1e16 + 2, 1e16 + 4]), ddof=1))
     4.0
     """
-    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
-    return REDUCTIONS["var"]((x,), axis, dtype, out, keepdims, where, **options)
+    return _spread("var", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
 
 
 @reduction(DEVIATION)
@@ -80,6 +86,8 @@ def std(
     keepdims: bool = False,
     *,
     where: Array | None = None,
+    mean: Array | None = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the standard deviation over axes, correctly rounded: the root of the exact variance.
 
@@ -88,8 +96,36 @@ def std(
     >>> float(std(np.array([-3e200, 3e200])))
     3e+200
     """
-    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
-    return REDUCTIONS["std"]((x,), axis, dtype, out, keepdims, where, **options)
+    return _spread("std", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
+
+
+def _spread(
+    name: str,
+    x: Array,
+    mean: Array | None,
+    axis: Axis,
+    dtype: DType,
+    out: Out,
+    keepdims: bool,
+    where: Array | None,
+    ddof: Fraction,
+) -> Any:
+    """Return variances or standard deviations, about the exact mean or one that is given."""
+    x, row = numbers(x, "x"), REDUCTIONS[name]
+    if mean is None:
+        return row((x,), axis, dtype, out, keepdims, where, ddof=ddof)
+    xp, given = check_same_device(x=x, mean=mean), numbers(mean, "mean")
+    if broadcast_shape(x=x.shape, mean=given.shape) != x.shape:
+        raise ValueError(f"mean must broadcast to x, of shape {x.shape}, got shape {given.shape}")
+    missing = is_nan(x) if row.skip_nan and x.dtype.kind not in "iub" else None
+    if where is not None:
+        masked = ~mask_of(where, x)
+        missing = masked if missing is None else missing | masked
+    given = xp.broadcast_to(given, x.shape)
+    if missing is not None:  # differences from 0 of what counts as 0
+        given = without(given, missing)
+    about = replace(row, **ABOUT_GIVEN)
+    return about((x, given), axis, dtype, out, keepdims, where, ddof=ddof, skip_nan=row.skip_nan)
 
 
 @reduction(
@@ -99,7 +135,14 @@ def std(
     example="weights=np.array([1, 2, 1])",
 )
 @on_device_of_arrays
-def average(x: Array, axis: Axis = None, weights: Array | None = None, keepdims: bool = False) -> Any:
+def average(
+    x: Array,
+    axis: Axis = None,
+    weights: Array | None = None,
+    keepdims: bool = False,
+    *,
+    returned: bool = False,
+) -> Any:
     """Return the weighted mean over axes, correctly rounded: `numpy.average` with one rounding.
 
     As `ozaki.sum`; differs in returning Σ x·weights / Σ weights, both exact, rounded once to the dtype of
@@ -114,13 +157,22 @@ def average(x: Array, axis: Axis = None, weights: Array | None = None, keepdims:
     >>> average(np.array([1e100, 3.0, -1e100]), weights=np.array([1.0, 2.0, 1.0]))
     np.float64(1.5)
     """
+    x = numbers(x, "x")
     if weights is None:
-        return mean(x, axis, keepdims=keepdims)
-    x, weights = numbers(x, "x"), numbers(weights, "weights")
-    check_same_device(x=x, weights=weights)
-    weights = weights_along(x, weights, axes_of(axis, x.ndim))
-    arrays = x, namespace(x).broadcast_to(weights, x.shape)
-    return REDUCTIONS["average"](arrays, axis, None, None, keepdims)
+        result = mean(x, axis, keepdims=keepdims)
+        given = namespace(x).ones((), result.dtype) if returned else None
+    else:
+        given = weights = numbers(weights, "weights")
+        check_same_device(x=x, weights=weights)
+        weights = weights_along(x, weights, axes_of(axis, x.ndim))
+        arrays = x, namespace(x).broadcast_to(weights, x.shape)
+        result = REDUCTIONS["average"](arrays, axis, None, None, keepdims)
+    if given is None or not returned:
+        return result
+    total = _sum(
+        namespace(x).broadcast_to(given if weights is None else weights, x.shape), axis, result.dtype
+    )
+    return result, total.reshape(result.shape)
 
 
 def weights_along(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
@@ -145,6 +197,7 @@ def nansum(
     out: Out = None,
     keepdims: bool = False,
     *,
+    initial: Array | None = None,
     where: Array | None = None,
 ) -> Any:
     """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
@@ -156,7 +209,8 @@ def nansum(
     1.0
     """
     x = numbers(x, "x")
-    return _sum(without(x, is_nan(x)) if _has_nan(x) else x, axis, dtype, out, keepdims, where=where)
+    x = without(x, is_nan(x)) if _has_nan(x) else x
+    return _sum(x, axis, dtype, out, keepdims, initial=initial, where=where)
 
 
 @reduction(replace(MEAN, skip_nan=True))
@@ -194,6 +248,8 @@ def nanvar(
     keepdims: bool = False,
     *,
     where: Array | None = None,
+    mean: Array | None = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the variance over axes of what is not NaN, correctly rounded.
 
@@ -202,8 +258,7 @@ def nanvar(
     >>> float(nanvar(np.array([1e16, np.nan, 1e16 + 4])))
     4.0
     """
-    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
-    return REDUCTIONS["nanvar"]((x,), axis, dtype, out, keepdims, where, **options)
+    return _spread("nanvar", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
 
 
 @reduction(replace(DEVIATION, **WITHOUT_NAN))
@@ -217,6 +272,8 @@ def nanstd(
     keepdims: bool = False,
     *,
     where: Array | None = None,
+    mean: Array | None = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the standard deviation over axes of what is not NaN, correctly rounded.
 
@@ -225,8 +282,7 @@ def nanstd(
     >>> float(nanstd(np.array([1.0, np.nan, 3.0])))
     1.0
     """
-    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
-    return REDUCTIONS["nanstd"]((x,), axis, dtype, out, keepdims, where, **options)
+    return _spread("nanstd", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
 
 
 def _has_nan(x: Array) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import zip_longest
 from math import nan, prod
 from typing import Any, TypeVar, cast
 
@@ -37,7 +38,7 @@ from ozaki.sums.exact import moments
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
-from ozaki.sums.variance import Counts, variances
+from ozaki.sums.variance import Counts, about_given, variances
 from ozaki.tuning import OUTPUTS_ON_HOST
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -53,6 +54,15 @@ def elements(x: Array, _: Array | None = None) -> list[list[Summands]]:
 def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
     """Return the terms of Σ |x|²."""
     return [[Summands((part, part)) for part in real_parts(x)]]
+
+
+def squares_about(x: Array, m: Array) -> list[list[Summands]]:
+    """Return the terms of Σ |x - m|² = Σ |x|² - 2 Re(x·conj(m)) + |m|²."""
+    terms: list[Summands] = []
+    for a, b in zip_longest(real_parts(x), real_parts(m)):
+        terms += [Summands((y, y)) for y in (a, b) if y is not None]
+        terms += [Summands((a, b), -1)] * 2 if a is not None and b is not None else []
+    return [terms]
 
 
 def conjugate_products(x: Array, y: Array) -> list[list[Summands]]:
@@ -87,6 +97,17 @@ def _variances(
 ) -> list[np.ndarray]:
     parts, (square,) = sums
     return [variances(square, parts, counts, ddof, rounding, skip_nan)]
+
+
+def _about_given(
+    sums: list[list[FixedPoint]],
+    counts: Counts,
+    rounding: Rounding,
+    ddof: Fraction,
+    skip_nan: bool,
+) -> list[np.ndarray]:
+    ((square,),) = sums
+    return [about_given(square, counts, ddof, rounding, skip_nan)]
 
 
 def averages(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
@@ -280,6 +301,9 @@ WITHOUT_NAN: dict[str, Any] = {
     "skip_nan": True,
 }
 """What variances and standard deviations without NaN differ in."""
+
+ABOUT_GIVEN: dict[str, Any] = {"sums": (squares_about,), "finish": _about_given, "on_gpu": None}
+"""What variances about means that are given differ in."""
 
 REDUCTIONS: dict[str, Reduction] = {}
 """By the name of the public function. Sums, means and their roots of arrays in memory have a shorter way to

@@ -58,6 +58,27 @@ def variances(
     return values
 
 
+def about_given(
+    squares: FixedPoint, counts: Counts, ddof: Fraction, rounding: Rounding, skip_nan: bool
+) -> np.ndarray:
+    """Return Σ|x - m|²/(n - ddof) of exact sums about given means m, or its root, rounded, as float64.
+
+    As `variances`; differs in that the sums of squares are about m already.
+    """
+    n = namespace(squares.flags).asarray(counts, np.int64)
+    if ddof.denominator == 1:
+        values = rounding.finite(squares, namespace(n).maximum(n - int(ddof), 1))
+    else:
+        exact = zip(squares.integers(), n.tolist(), strict=True)
+        values = where_lies(
+            n, [_variance(q, e, 1, k - ddof, rounding, skip_nan) if k > ddof else q for (q, e), k in exact]
+        )
+    few = n <= float(ddof)
+    values[few] = np.where((n[few] == 0) | (values[few] == 0) | skip_nan, nan, inf)
+    values[(squares.flags & NOT_FINITE) != 0] = nan
+    return values
+
+
 def _estimates(
     squares: FixedPoint, sums: Sequence[FixedPoint], n: np.ndarray, ddof: Fraction, rounding: Rounding
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -84,8 +105,15 @@ def _variance(
     return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
 
 
-def exact_ddof(ddof: Any) -> Fraction:
-    """Return ddof as a fraction, which is not rounded. TypeError for what is no finite number."""
+def exact_ddof(ddof: Any, correction: Any = None) -> Fraction:
+    """Return ddof, or the same by its other name, as a fraction, which is not rounded.
+
+    TypeError for what is no finite number, ValueError for both.
+    """
+    if correction is not None:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously")
+        ddof = correction
     if isinstance(ddof, Rational):
         return Fraction(int(ddof.numerator), int(ddof.denominator))
     if not isinstance(ddof, Real) or not isfinite(ddof) or float(ddof) != ddof:
