@@ -268,6 +268,8 @@ def _path(equation: str, shapes: Sequence[tuple[int, ...]], optimize: Any) -> Se
     try:
         if isinstance(optimize, str):
             get_path_fn(optimize)  # which opt_einsum leaves out where there is one order alone
+        elif not (optimize is None or isinstance(optimize, bool) or callable(optimize)):
+            raise TypeError
         return contract_path(equation, *shapes, shapes=True, optimize=optimize)[0]
     except (KeyError, TypeError):
         raise ValueError(

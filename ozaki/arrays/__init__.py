@@ -20,6 +20,7 @@ from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
 from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
+from ozaki.arrays.signals import check_casts, check_inexact
 from ozaki.public import public
 
 
@@ -90,13 +91,16 @@ class array(np.ndarray):
         ours, into = None if others else UFUNCS.get((ufunc, method)), out[0] if out else None
         result = None
         reduces = method != "__call__"
+        casting = options.get("casting", "unsafe" if reduces else "same_kind")
         if ours is not None:
-            result = ours(like.accuracy, *plain, **(_in_dtype_of(into, options) if reduces else options))
+            check_casts(ufunc, method, plain, into, options)
+            taken = {name: x for name, x in options.items() if name != "casting"}
+            result = ours(like.accuracy, *plain, **(_in_dtype_of(into, taken) if reduces else taken))
         if result is not None:
             if into is not None and into.shape != np.shape(result):  # which NumPy refuses, or stacks
                 getattr(ufunc, method)(*plain, out=np.empty_like(_plain(into)), **options)
                 result = np.broadcast_to(result, into.shape)
-            return _delivered(result, into, like, reduces)
+            return _delivered(result, into, like, casting)
         if like.strict and not is_exact(ufunc, method, plain, options.get("dtype")):
             raise TypeError(_refused(called))
         if out:
@@ -125,16 +129,17 @@ class array(np.ndarray):
         out = None if in_array else _writeable(out)
         plain = _plain([_array_beside(x) for x in args])
         options = {name: _plain(_array_beside(x)) for name, x in options.items()}
-        if "dtype" in _parameters(function):
+        reduces = "dtype" in _parameters(function)
+        if reduces:
+            check_inexact(function, plain, out)
             options = _in_dtype_of(out, options)
         result = ours(like.accuracy, *plain, **options)
         if result is None:
             result = function(*plain, **options)
             if refused and (isinstance(result, tuple) or not kinds_of([result]).isdisjoint("fcgO")):
                 raise TypeError(_refused(called))
-        return _delivered(
-            np.asarray(result) if in_array else result, out, like, "dtype" in _parameters(function)
-        )
+        casting = options.get("casting", "unsafe" if reduces else "same_kind")
+        return _delivered(np.asarray(result) if in_array else result, out, like, casting)
 
     @property
     def __array_priority__(self) -> float:
@@ -283,13 +288,13 @@ def _in_dtype_of(out: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "dtype": out.dtype}
 
 
-def _delivered(result: Any, out: Any, like: array, reduces: bool) -> Any:
-    """Return `out`, if it is given, filled with a result; NumPy's reductions cast to any dtype."""
+def _delivered(result: Any, out: Any, like: array, casting: Any) -> Any:
+    """Return `out`, if it is given, filled with a result; NumPy's reductions cast to any dtype, "unsafe"."""
     if out is None:
         return _carried(result, like)
     if out.shape != np.shape(result):
         raise ValueError(f"out must have the shape of the result, {np.shape(result)}, got {out.shape}")
-    np.copyto(_plain(out), result, casting="unsafe" if reduces else "same_kind")
+    np.copyto(_plain(out), result, casting=casting)
     return out
 
 

@@ -76,13 +76,14 @@ def _matmul(
 def _vecdot(accuracy: Any, x: Any, y: Any, axis: int = -1, dtype: Any = None, **options: Any) -> Any:
     if options or not _rounds(x, y, dtype=dtype):
         return None
-    return contractions.vecdot(*_converted(dtype, x, y), axis=axis, accuracy=accuracy)
+    result = contractions.vecdot(*_converted(dtype, x, y), axis=axis, accuracy=accuracy)
+    return signalled(result, x, y, by=np.vecdot)
 
 
 def _matvec(accuracy: Any, a: Any, x: Any, **options: Any) -> Any:
     if options or not _rounds(a, x):
         return None
-    return contractions.matvec(*_converted(None, a, x), accuracy=accuracy)
+    return signalled(contractions.matvec(*_converted(None, a, x), accuracy=accuracy), a, x, by=np.matvec)
 
 
 def _vecmat(accuracy: Any, x: Any, a: Any, **options: Any) -> Any:
@@ -90,17 +91,31 @@ def _vecmat(accuracy: Any, x: Any, a: Any, **options: Any) -> Any:
     return None if result is None else result[..., 0, :]
 
 
-def _einsum(accuracy: Any, *operands: Any, optimize: Any = False, **options: Any) -> Any:
+def _einsum(
+    accuracy: Any,
+    *operands: Any,
+    optimize: Any = False,
+    dtype: Any = None,
+    casting: Any = "safe",
+    order: Any = "K",
+) -> Any:
     if not isinstance(operands[0], str):  # tensors in turn with their subscripts, numbers
         operands = _subscripts(*operands)
     subscripts, *tensors = operands
-    if options or not _rounds(*tensors):
+    if not _rounds(*tensors, dtype=dtype):
         return None
-    if _rearranges(subscripts, *tensors):
-        return np.einsum(subscripts, *tensors)  # a view
+    if optimize is not False and optimize is not True:
+        np.einsum_path(subscripts, *tensors, optimize=optimize)  # raises what NumPy's does
+    if dtype is None and _rearranges(subscripts, *tensors):
+        return np.einsum(subscripts, *tensors, order=order)  # a view
     if isinstance(optimize, tuple | list) and optimize and optimize[0] in ("greedy", "optimal"):
         optimize = optimize[0]  # beside a limit of memory
-    return contractions.einsum(subscripts, *_converted(None, *tensors), accuracy=accuracy, optimize=optimize)
+    if dtype is None:
+        tensors = _converted(None, *tensors)
+    else:
+        tensors = [np.asarray(x).astype(dtype, casting=casting, copy=False) for x in tensors]
+    result = contractions.einsum(subscripts, *tensors, accuracy=accuracy, optimize=optimize)
+    return np.asarray(result, dtype, order=order)[()]
 
 
 def _rearranges(subscripts: str, *tensors: Any) -> bool:
@@ -123,8 +138,8 @@ def _subscripts(*operands: Any) -> tuple[Any, ...]:
 def _tensordot(accuracy: Any, a: Any, b: Any, axes: Any = 2) -> Any:
     if not _rounds(a, b):
         return None
-    a, b = _converted(None, a, b)
-    return contractions.tensordot(a, b, axes, accuracy=accuracy)[()]
+    x, y = _converted(None, a, b)
+    return signalled(contractions.tensordot(x, y, axes, accuracy=accuracy)[()], a, b, by=np.dot)
 
 
 def _dot(accuracy: Any, a: Any, b: Any) -> Any:
@@ -134,7 +149,9 @@ def _dot(accuracy: Any, a: Any, b: Any) -> Any:
 
 
 def _inner(accuracy: Any, a: Any, b: Any) -> Any:
-    return contractions.inner(*_converted(None, a, b), accuracy=accuracy) if _rounds(a, b) else None
+    if not _rounds(a, b):
+        return None
+    return signalled(contractions.inner(*_converted(None, a, b), accuracy=accuracy), a, b, by=np.dot)
 
 
 def _outer(accuracy: Any, a: Any, b: Any) -> Any:
@@ -151,13 +168,17 @@ def _vdot(accuracy: Any, a: Any, b: Any) -> Any:
 def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Return Euclidean norms of vectors and Frobenius norms of matrices; None for NumPy's others."""
     reduced = np.ndim(x) if axis is None else max(np.size(axis), 1)
-    known = ord is None or (ord == 2 and reduced == 1) or (ord in ("fro", "f") and reduced == 2)
+    known = (
+        (ord is None and (axis is None or reduced <= 2))
+        or (ord == 2 and reduced == 1)
+        or (ord in ("fro", "f") and reduced == 2)
+    )
     if not (known and _rounds(x, integers=True)):
         return None
     return sums.norm(x, axis=axis, keepdims=keepdims)
 
 
-_SHARED = {"keepdims", "initial", "where", "ddof"}
+_SHARED = {"keepdims", "initial", "where", "ddof", "mean", "correction"}
 """Parameters of reductions that NumPy and this library mean alike."""
 
 
@@ -174,10 +195,6 @@ def _reduction(reduce: Callable[..., Any], axis: int | None = None) -> Callable[
         options = {
             n: o for n, o in options.items() if o is not np._NoValue and not (n == "where" and o is True)
         }
-        if "correction" in options:
-            if options.get("ddof", 0) != 0:
-                raise ValueError("ddof and correction can't be provided simultaneously.")
-            options["ddof"] = options.pop("correction")
         if not options.keys() <= parameters or not _rounds(x, dtype=dtype, integers=integers):
             return None
         if np.ndim(x) == 0 and axis in (0, -1):  # as NumPy has it
@@ -216,13 +233,7 @@ def _average(
     fits = weights is None or np.shape(weights) == np.shape(x) or (np.ndim(weights) == 1 and axis is not None)
     if not (fits and _rounds(x, 1 if weights is None else weights, integers=True)):
         return None
-    kept = {"keepdims": options.pop("keepdims", False) is True}
-    result = statistics.average(x, axis, weights, **kept)
-    if not returned:
-        return result
-    along = np.ones(np.shape(x)) if weights is None else np.asarray(weights)
-    total = sums.sum(along, axis if along.shape == np.shape(x) else None, np.result_type(result), **kept)
-    return result, np.broadcast_to(total, np.shape(result)).copy()[()]
+    return statistics.average(x, axis, weights, options.get("keepdims") is True, returned=returned)
 
 
 def _trace(accuracy: Any, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
@@ -234,13 +245,11 @@ def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
 
     def computed(accuracy: Any, m: Any, y: Any = None, rowvar: bool = True, **options: Any) -> Any:
         biased, ddof = options.pop("bias", False), options.pop("ddof", None)
-        variables = [np.atleast_2d(x if rowvar else np.transpose(x)) for x in (m, y) if x is not None]
-        if y is not None and np.ndim(y) == 2 and len(y) == 1:  # whatever rowvar says, as NumPy has it
-            variables[1] = y
-        if any(x is not None for x in options.values()) or not kinds_of(variables) <= set("biuf"):
+        given = [np.atleast_1d(x) for x in (m, y) if x is not None]
+        if any(x is not None for x in options.values()) or not kinds_of(given) <= set("biuf"):
             return None
         divisor = {} if of is symmetric.corrcoef else {"ddof": (0 if biased else 1) if ddof is None else ddof}
-        return of(np.concatenate(variables), accuracy=accuracy or "fp64", **divisor).squeeze()[()]
+        return of(*given, rowvar=rowvar, accuracy=accuracy or "fp64", **divisor).squeeze()[()]
 
     return computed
 

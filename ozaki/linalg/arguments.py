@@ -60,7 +60,9 @@ def rectangular_system(a: Any, b: Any, finite: bool = True) -> tuple[Array, Arra
     """Return one matrix and right sides with as many rows, likewise."""
     a, right, one = _of_one_dtype(matrices(a, finite), b, finite)
     if a.ndim != 2 or right.ndim != 2 or len(right) != len(a):
-        raise LinAlgError(f"a and b must be matrices with as many rows, got {a.shape} and {np.shape(b)}")
+        raise LinAlgError(
+            f"Incompatible dimensions: a and b must have as many rows, got {a.shape} and {np.shape(b)}"
+        )
     return a, right, one
 
 

@@ -30,7 +30,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     a : (m, n) array of real or complex numbers.
     b : (m,) or (m, k) array.
     rcond : singular values of up to rcond times the largest one count as 0; default max(m, n)·2**-52,
-        negative ones stand for 2**-52.
+        negative ones stand for 2**-53, as LAPACK's.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     share = max(m, n) * 2.0**-52 if rcond is None else float(rcond)
     if math.isnan(share):
         raise ValueError("rcond must be a number, got NaN")
-    share = share if share >= 0 else 2.0**-52
+    share = share if share >= 0 else 2.0**-53
     if not bool(xp.isfinite(matrix).all()):
         raise LinAlgError("a must be finite: it has an Inf or a NaN")
     with quietly(matrix):

@@ -1,6 +1,7 @@
 """What others rely on in `ozaki.array`: whose bits it has, `out`, exceptions, warnings, tables."""
 
 import pickle
+import re
 import reprlib
 
 import numpy as np
@@ -36,6 +37,16 @@ def test_strict_arrays_carry_nobody_elses_bits(name):
     for _ in range(2):
         with pytest.raises(TypeError, match=REFUSED):
             FOREIGN[name]()
+
+
+def test_what_numpy_asks_nobody_about_is_what_the_page_says():
+    """No protocol, priority or finalizer is asked that tells these from a copy: the page names them."""
+    x = np.array([[1e16, 1.0, -1e16, 3.0]] * 4)
+    s, out = ozaki.array(x, strict=True), ozaki.array(np.zeros((4, 4)), strict=True)
+    assert x.dot(np.ones((4, 4)), out=out) is out
+    assert out.tobytes() == np.ndarray.dot(s, ozaki.array(np.ones((4, 4)), strict=True)).tobytes()
+    for ours in (np.dot(s, np.ones((4, 4))), s.dot(np.ones((4, 4))), np.dot(x, np.ones((4, 4)), out=out)):
+        assert ours.tobytes() == ozaki.matmul(x, np.ones((4, 4))).tobytes()
 
 
 @pytest.mark.parametrize("function", [np.sum, np.mean, np.var, np.std, np.cumsum])
@@ -120,6 +131,66 @@ def test_what_numpy_refuses_is_refused():
     assert np.einsum(X, [0, 1], [1, 0]).tolist() == M.T.tolist()
 
 
+PATHS = {}, 1, "x", ["einsum_path", (0, 5)], ["einsum_path", (0,)], ["a", (0, 1)], (1, 2, 3), [(0, 1)]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=str)
+def test_paths_that_are_none_raise_what_numpys_do(path):
+    """And in `ozaki.einsum`, too, no tensor is returned that is not the product."""
+    with pytest.raises(Exception) as native:
+        np.einsum("i,i,i->", M[0], M[1], M[2], optimize=path)
+    with pytest.raises(native.type, match=re.escape(str(native.value))):
+        np.einsum("i,i,i->", X[0], X[1], X[2], optimize=path)
+    with pytest.raises(ValueError, match="optimize must be a path"):
+        ozaki.einsum("i,i,i->", M[0], M[1], M[2], optimize=path)
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe", None])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "c16"])
+@pytest.mark.parametrize("name", ["matmul", "vecdot", "exp"])
+def test_casts_into_out_are_allowed_and_refused_as_numpys(name, dtype, casting):
+    function, options = getattr(np, name), {} if casting is None else {"casting": casting}
+    outs = [np.zeros(4 if name == "vecdot" else (4, 4), dtype) for _ in range(2)]
+
+    def call(x, out):
+        return function(*((x,) if name == "exp" else (x, M)), out=out, **options)
+
+    try:
+        expected = call(M, outs[0])
+    except TypeError as error:
+        with pytest.raises(TypeError, match=re.escape(str(error))):
+            call(X, outs[1])
+        assert not outs[1].any()
+    else:
+        assert call(X, outs[1]) is outs[1]
+        assert np.allclose(outs[1], expected)
+
+
+def test_einsum_casts_operands_and_results_as_it_is_told():
+    assert np.einsum("ij->j", X, out=(o := np.zeros(4, int)), casting="unsafe") is o
+    assert o.tolist() == np.sum(M, axis=0).astype(int).tolist()
+    for options in ({"dtype": "f4"}, {"dtype": "f4", "casting": "no"}, {"dtype": "i4"}):
+        with pytest.raises(TypeError, match=r"could not be cast|Cannot cast"):
+            np.einsum("ij->j", X, **options)
+    assert np.einsum("ij,jk", X, X, order="F").flags.f_contiguous
+    assert np.einsum("ij->ji", X, dtype="f4", casting="same_kind").dtype == np.float32
+
+
+@pytest.mark.parametrize("function", [np.nanmean, np.nanvar, np.nanstd])
+@pytest.mark.parametrize("dtype", [bool, int, object])
+def test_what_skips_nan_is_written_into_inexact_arrays_alone(function, dtype):
+    for x in (M, X):
+        with pytest.raises(TypeError, match="out must be inexact"):
+            function(x, axis=0, out=np.zeros(4, dtype))
+
+
+def test_norms_are_over_one_axis_or_two():
+    for x in (np.ones((2, 2, 2)), ozaki.array(np.ones((2, 2, 2)))):
+        with pytest.raises(ValueError, match="Improper number of dimensions"):
+            np.linalg.norm(x, axis=(0, 1, 2))
+        assert np.linalg.norm(x) == np.sqrt(8)
+
+
 def test_powers_of_strict_arrays_that_are_rounded_once():
     assert (STRICT**2.0).tobytes() == (STRICT**2).tobytes() == np.square(M).tobytes()
     assert (abs(STRICT) ** 0.5).tobytes() == np.sqrt(abs(M)).tobytes()
@@ -136,7 +207,7 @@ def test_powers_of_strict_arrays_that_are_rounded_once():
         (np.mean, [], "Mean of empty slice"),
         (np.nanmean, [np.nan], "Mean of empty slice"),
         (np.var, [], "Degrees of freedom"),
-        (np.nanvar, [np.nan], "Degrees of freedom"),
+        (np.nanvar, [np.nan], r"Degrees of freedom <= 0 for slice\."),
         (np.std, [], "Degrees of freedom"),
         (np.sum, [1e308, 1e308], "overflow encountered in reduce"),
         (np.sum, [np.inf, -np.inf], "invalid value encountered in reduce"),
@@ -151,7 +222,12 @@ def test_warnings_are_numpys(function, x, said):
 @pytest.mark.filterwarnings("error")
 def test_errstate_is_honoured_and_nothing_is_said_of_ordinary_results():
     large = ozaki.array([[1e308, 1e308]])
-    for call in (lambda: large.sum(), lambda: large @ [10.0, 1.0], lambda: np.cumsum(large)):
+    products = (
+        *(np.matmul, np.dot, np.vecdot, np.matvec, np.inner),
+        *(lambda x, y: np.tensordot(x, y, 1), lambda x, y: x @ y),
+    )
+    calls = [lambda f=f: f(large, np.array([10.0, 1.0])) for f in products]
+    for call in (lambda: large.sum(), lambda: np.cumsum(large), *calls):
         with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
             call()
     with np.errstate(all="ignore"):
