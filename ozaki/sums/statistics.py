@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np  # noqa: F401 (of the examples)
@@ -209,8 +211,11 @@ def nansum(
     1.0
     """
     x = numbers(x, "x")
-    x = without(x, is_nan(x)) if _has_nan(x) else x
-    return _sum(x, axis, dtype, out, keepdims, initial=initial, where=where)
+
+    def total(x: Array) -> Any:
+        return _sum(x, axis, dtype, out, keepdims, initial=initial, where=where)
+
+    return _skipping_nan(x, out, total, lambda: total(without(x, is_nan(x))))
 
 
 @reduction(replace(MEAN, skip_nan=True))
@@ -231,10 +236,9 @@ def nanmean(
     >>> nanmean(np.array([[1.0, np.nan], [2.0, 4.0]]), axis=1)
     array([1., 3.])
     """
-    x = numbers(x, "x")
-    if not _has_nan(x):
-        return mean(x, axis, dtype, out, keepdims, where=where)
-    return REDUCTIONS["nanmean"]((x,), axis, dtype, out, keepdims, where)
+    x, options = numbers(x, "x"), (axis, dtype, out, keepdims)
+    careful = partial(REDUCTIONS["nanmean"], (x,), *options, where)
+    return _skipping_nan(x, out, lambda x: mean(x, *options, where=where), careful)
 
 
 @reduction(replace(VARIANCE, **WITHOUT_NAN))
@@ -285,5 +289,14 @@ def nanstd(
     return _spread("nanstd", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
 
 
-def _has_nan(x: Array) -> bool:
-    return x.dtype.kind not in "iub" and bool(is_nan(x).any())
+def _skipping_nan(x: Array, out: Out, plain: Callable[[Array], Any], careful: Callable[[], Any]) -> Any:
+    """Return plain(x) where there is no NaN to skip, and else careful().
+
+    Results that are no NaN say so, for less than reading all of x once more. `out` may be a part of x.
+    """
+    if x.dtype.kind in "iub":
+        return plain(x)
+    if out is not None:
+        return careful() if bool(is_nan(x).any()) else plain(x)
+    result = plain(x)
+    return careful() if bool(is_nan(result).any()) else result
