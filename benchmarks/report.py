@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.batched_report import batched_section, draw_batched
+from benchmarks.cliffs_report import cliffs_section, draw_cliffs
 from benchmarks.dask_report import dask_section, two_gpus_section
 from benchmarks.gemm_report import (
     draw_gemm,
@@ -78,6 +79,12 @@ def _matching(pattern: str) -> list[str]:
 
 
 PARTS = (
+    Part(
+        "cliffs",
+        "Every function beside NumPy's and CuPy's",
+        "All public functions over shapes and dtypes: where they are slow, and how slow.",
+        (("cliffs_*", cliffs_section),),
+    ),
     Part(
         "fp64-gpu",
         "FP64 products on a GPU",
@@ -218,6 +225,7 @@ def draw_figures(folder: Path) -> None:
     drawings["multiword_h200"] = draw_words
     drawings["multiword_model"] = draw_words_model
     drawings["batched_h200"] = draw_batched
+    drawings |= dict.fromkeys(_matching("cliffs_*"), draw_cliffs)
     for name, draw in drawings.items():
         if load(name):
             save(draw(name), folder, name)

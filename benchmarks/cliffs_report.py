@@ -1,0 +1,93 @@
+"""The performance page of all functions over all shapes: quantiles, the slowest rows, a dot for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks.report_sections import device, figure, load, number, seconds, section, table
+
+SLOWEST = 25
+"""Rows of the table."""
+
+FAMILIES = (
+    ("proofs", lambda name: name.startswith("linalg.verified")),
+    ("linear algebra", lambda name: name.startswith("linalg.")),
+    ("sums by group", lambda name: name.startswith("group_")),
+    ("products", lambda name: name in PRODUCTS),
+    ("sums", lambda name: name in SUMS),
+    ("elementary functions", lambda name: True),
+)
+"""What functions are told apart by, the first that holds."""
+
+PRODUCTS = {
+    *("matmul", "accurate_sgemm", "accurate_dgemm", "accurate_zgemm", "gram", "cov", "corrcoef", "inner"),
+    *("tensordot", "outer", "matvec", "einsum", "vdot", "vecdot", "cdist_squared"),
+}
+SUMS = {
+    *("sum", "mean", "dot", "norm", "rms", "cumsum", "average", "var", "std"),
+    *("nansum", "nanmean", "nanvar", "nanstd"),
+}
+
+
+def family(name: str) -> str:
+    """Return the family of a function."""
+    return next(title for title, holds in FAMILIES if holds(name))
+
+
+def quantiles(ratios: Sequence[float]) -> list[str]:
+    """Return how many ratios there are, their median, nine in ten, and the largest."""
+    return [str(len(ratios)), *(number(float(np.quantile(ratios, q))) for q in (0.5, 0.9, 1.0))]
+
+
+def cliffs_section(name: str) -> str:
+    """Quantiles of each family, and the slowest rows."""
+    data = load(name)
+    rows = data["results"]
+    by_family: dict[str, list[float]] = {title: [] for title, _ in FAMILIES}
+    for row in rows:
+        by_family[family(row["function"])].append(row["ratio"])
+    summary = [["all", *quantiles([row["ratio"] for row in rows])]]
+    summary += [[title, *quantiles(ratios)] for title, ratios in by_family.items() if ratios]
+    slowest = sorted(rows, key=lambda row: -row["ratio"])[:SLOWEST]
+    tail = [
+        [
+            f"`{r['function']}`",
+            r["call"],
+            r["dtype"],
+            seconds(r["native"]),
+            seconds(r["ours"]),
+            number(r["ratio"]),
+        ]
+        for r in slowest
+    ]
+    return section(
+        f"Every function, {device(data)}",
+        name,
+        figure(name, "ratio of times against size"),
+        "Our time over that of NumPy's or CuPy's own function: a call at a time, waited for, medians of five "
+        "turns. Functions come from the table of what is public, so that none is left out. A proof, or a "
+        "correctly rounded result, is beside a routine that offers neither.",
+        table("functions | rows | median | nine in ten | worst", summary),
+        "The slowest:",
+        table("function | call | dtype | native | ours | ratio", tail),
+    )
+
+
+def draw_cliffs(name: str) -> Figure:
+    """Ratio against size, a dot for each row."""
+    data = load(name)
+    drawing = Figure(figsize=(7, 5))
+    ax = drawing.subplots()
+    for i, (title, _) in enumerate(FAMILIES):
+        rows = [r for r in data["results"] if family(r["function"]) == title]
+        if rows:
+            ax.loglog(
+                [r["numbers"] for r in rows], [r["ratio"] for r in rows], f"C{i}.", alpha=0.6, label=title
+            )
+    ax.axhline(1, color="k", lw=0.8)
+    ax.set(xlabel="numbers", ylabel="our time over the native one", title=f"Every function, {device(data)}")
+    ax.legend()
+    return drawing
