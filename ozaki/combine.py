@@ -59,6 +59,7 @@ _COMBINE = Kernel(
     Path(__file__).with_suffix(".cu"),
     tuple({"REAL": t, "PARTS": parts} for t in ("float", "double") for parts in (1, 2)),
     (Combination,),
+    equals="ozaki.combine._on_host",
 )
 
 

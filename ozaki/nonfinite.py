@@ -86,6 +86,7 @@ _OVERWRITE = Kernel(
     Path(__file__).with_suffix(".cu"),
     tuple({**_CONSTANTS, "REAL": t, "PARTS": parts} for t in ("float", "double") for parts in (1, 2)),
     (StridedParts, Elements),
+    equals="ozaki.definition.products.product",
 )
 
 

@@ -63,6 +63,7 @@ _ANYWHERE = Kernel(
     _FILE,
     tuple(tile.constants for tile in (LARGE, MIDDLE, SMALL)),
     (WordMatrices, ResidueMatrices, ProductShape),
+    equals="numpy.matmul",
 )
 _ON_HOPPER = Kernel(
     "multiply_residues_wgmma",
@@ -70,10 +71,13 @@ _ON_HOPPER = Kernel(
     tuple(narrowed(tile, n).constants for tile in (HOPPER, HOPPER_ALONE) for n in (16, 112, 240, 256)),
     (ResidueMatrices, ProductShape),
     architecture="sm_90a",
+    equals="numpy.matmul",
 )
 
 
-_ADD_SHARES = Kernel("add_shares", _FILE.with_name("shares.cu"), structs=(ResidueMatrices,))
+_ADD_SHARES = Kernel(
+    "add_shares", _FILE.with_name("shares.cu"), structs=(ResidueMatrices,), equals="numpy.matmul"
+)
 
 
 def multiply_residues(

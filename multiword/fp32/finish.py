@@ -35,7 +35,11 @@ class Finish(Struct):
 _FILE = Path(__file__).with_name("finish.cu")
 
 FINISH = Kernel(
-    "multiword_finish", _FILE, tuple({"SUM": x, "ROWS": 32} for x in ("float", "double")), (Finish,)
+    "multiword_finish",
+    _FILE,
+    tuple({"SUM": x, "ROWS": 32} for x in ("float", "double")),
+    (Finish,),
+    equals="multiword.fp32.finish.finish",
 )
 
 INSPECT = Kernel(
@@ -43,6 +47,7 @@ INSPECT = Kernel(
     _FILE,
     tuple({"CENTRED": c, "SUM": "float", "ROWS": 16, "BATCH": b} for c, b in ((0, 8), (1, 4))),
     (Finish,),
+    equals="multiword.fp32.finish.inspect",
 )
 
 

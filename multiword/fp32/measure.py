@@ -72,7 +72,12 @@ class Measuring(Struct):
     )
 
 
-MEASURE = Kernel("multiword_measure", Path(__file__).with_name("measure.cu"), structs=(Measuring,))
+MEASURE = Kernel(
+    "multiword_measure",
+    Path(__file__).with_name("measure.cu"),
+    structs=(Measuring,),
+    equals="multiword.fp32.measure._measure_on_host",
+)
 
 
 @dataclass(frozen=True)

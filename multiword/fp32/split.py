@@ -64,6 +64,7 @@ SPLIT = Kernel(
         for w, p, r in ((16, 2, 0), (16, 2, 1), (16, 3, 2), (8, 3, 1), (19, 2, 2))
     ),
     (Splitting,),
+    equals="multiword.fp32.split._split_on_host",
 )
 
 

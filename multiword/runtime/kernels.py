@@ -45,6 +45,8 @@ class Kernel:
     structs : the structs among its parameters.
     architecture : the only one that it is for, where instructions are not those of the device's number
         alone ("sm_90a"); None for any.
+    equals : the function whose results it has, bit for bit, or of which it is a step: that of the definition,
+        of NumPy, or the form for arrays on the host.
     cooperative : whether its blocks wait for each other: all of them run at once, or the launch fails.
     """
 
@@ -54,6 +56,7 @@ class Kernel:
     structs: tuple[type[Struct], ...] = ()
     architecture: str | None = None
     cooperative: bool = False
+    equals: str = ""
 
     def __post_init__(self) -> None:
         if KERNELS.setdefault(self.name, self).file != self.file:  # the same again where modules are reloaded

@@ -275,6 +275,7 @@ _COUNTING_BOUND = Kernel(
     Path(__file__).with_suffix(".cu"),
     tuple({**BOUND_CONSTANTS, **block} for block in (_TOGETHER, _EACH)),
     (Rows, ScaledRows),
+    equals="ozaki.definition.decision.counting_error",
 )
 
 

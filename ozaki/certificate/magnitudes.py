@@ -148,6 +148,7 @@ _MAGNITUDES = Kernel(
         for along in (0, 1)
     ),
     (StridedParts,),
+    equals="ozaki.definition.decision.pairwise_error",
 )
 
 

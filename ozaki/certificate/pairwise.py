@@ -184,6 +184,7 @@ _PAIRWISE_BOUND = Kernel(
     Path(__file__).with_suffix(".cu"),
     tuple(_constants(width, t) for width in WIDTHS for t in ("int", "double")),
     (Products, PanelPairs),
+    equals="ozaki.definition.decision.pairwise_error",
 )
 
 

@@ -93,6 +93,7 @@ _SCALES_AND_BOUNDS = Kernel(
         for decides in (False, True)
     ),
     (StridedParts, NormScales, Tolerances),
+    equals="ozaki.definition.decision.widening",
 )
 
 

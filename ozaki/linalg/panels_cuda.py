@@ -20,11 +20,11 @@ _INSTANCES: tuple[dict[str, int | str], ...] = tuple(
 _STATIC = 1024
 """Bytes of shared memory, at most, that a kernel has beside what it is given."""
 
-_LU_PANEL = Kernel("lu_panel", _FILE, _INSTANCES, cooperative=True)
-_LOWER_LEAF = Kernel("lower_leaf", _FILE, _INSTANCES)
-_CHOLESKY_LEAF = Kernel("cholesky_leaf", _FILE, _INSTANCES)
-_QR_PANEL = Kernel("qr_panel", _FILE, _INSTANCES, cooperative=True)
-_QR_TRIANGLE = Kernel("qr_triangle", _FILE, _INSTANCES)
+_LU_PANEL = Kernel("lu_panel", _FILE, _INSTANCES, cooperative=True, equals="ozaki.linalg.panels.lu_panel")
+_LOWER_LEAF = Kernel("lower_leaf", _FILE, _INSTANCES, equals="ozaki.linalg.panels.lower_leaf")
+_CHOLESKY_LEAF = Kernel("cholesky_leaf", _FILE, _INSTANCES, equals="ozaki.linalg.panels.cholesky_leaf")
+_QR_PANEL = Kernel("qr_panel", _FILE, _INSTANCES, cooperative=True, equals="ozaki.linalg.panels.qr_panel")
+_QR_TRIANGLE = Kernel("qr_triangle", _FILE, _INSTANCES, equals="ozaki.linalg.panels.qr_panel")
 
 
 def lu_panel(columns: Array, pivots: np.ndarray) -> None:

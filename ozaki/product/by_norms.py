@@ -148,6 +148,7 @@ _SPLIT_BY_NORMS = Kernel(
         if (tile := _tile(columns, parts))
     ),
     (StridedParts, Rows, NormScales, Paired, Bound),
+    equals="ozaki.definition.remainders.symmetric_residue",
 )
 
 

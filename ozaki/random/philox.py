@@ -30,7 +30,9 @@ _HALF = np.uint64(32)
 _BLOCK = 1 << 14  # counters at a time: their words stay in the cache
 _THREADS = 256
 
-_KERNEL = Kernel("random_words", Path(__file__).with_suffix(".cu"), ({},))
+_KERNEL = Kernel(
+    "random_words", Path(__file__).with_suffix(".cu"), ({},), equals="ozaki.random.philox.rounds"
+)
 
 
 def words(seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> Array:

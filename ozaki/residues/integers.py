@@ -139,6 +139,7 @@ _RECONSTRUCT_INTEGERS = Kernel(
         )
     ),
     (ResidueProducts, Range),
+    equals="ozaki.definition.remainders.reconstructed",
 )
 
 
@@ -169,8 +170,16 @@ def _reconstruct_device(
         out[...] = result
 
 
-_LARGEST_MAGNITUDE = Kernel("largest_magnitude", Path(__file__).with_name("largest_magnitude.cu"))
-_TELL = Kernel("tell", Path(__file__).with_name("largest_magnitude.cu"))
+_LARGEST_MAGNITUDE = Kernel(
+    "largest_magnitude",
+    Path(__file__).with_name("largest_magnitude.cu"),
+    equals="ozaki.definition.remainders.reconstructed",
+)
+_TELL = Kernel(
+    "tell",
+    Path(__file__).with_name("largest_magnitude.cu"),
+    equals="ozaki.definition.remainders.reconstructed",
+)
 
 
 def note_magnitude(x: Array, largest: Array) -> None:

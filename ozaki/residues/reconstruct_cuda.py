@@ -138,6 +138,7 @@ _RECONSTRUCT = Kernel(
         )
     ),
     (ResidueProducts, Rounding),
+    equals="ozaki.definition.remainders.reconstructed",
 )
 
 
@@ -148,6 +149,7 @@ _MIRROR = Kernel(
     "mirror",
     Path(__file__).with_name("mirror.cu"),
     tuple({"REAL": t, "SIDE": MIRRORED} for t in ("float", "double")),
+    equals="ozaki.definition.remainders.reconstructed",
 )
 
 

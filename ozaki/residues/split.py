@@ -268,6 +268,7 @@ _SPLIT_RESIDUES = Kernel(
         )
     ),
     (StridedParts, SplitTables),
+    equals="ozaki.definition.remainders.symmetric_residue",
 )
 
 

@@ -137,6 +137,7 @@ _ROUND_DIGITS = Kernel(
     "round_digits",
     Path(__file__).with_name("digits.cu"),
     ({"LIMBS": 2}, {"LIMBS": 6}, {"LIMBS": 40}),
+    equals="ozaki.definition.rounding.nearest",
 )
 
 

@@ -232,12 +232,26 @@ _INSTANCES = tuple(
     for t in ("float", "double")
     for parts in (1, 2)
 )
-_EXPONENTS = Kernel("column_exponents", _FILE, _INSTANCES, (StridedParts,))
-_SAMPLED_SUMS = Kernel("sampled_sums", _FILE, tuple(x for x in _INSTANCES if x["ALONG_K"]), (StridedParts,))
-_SHIFT = Kernel("shift_columns", _FILE, _INSTANCES, (StridedParts, Matrix))
+_EXPONENTS = Kernel(
+    "column_exponents", _FILE, _INSTANCES, (StridedParts,), equals="ozaki.definition.decision.equilibrated"
+)
+_SAMPLED_SUMS = Kernel(
+    "sampled_sums",
+    _FILE,
+    tuple(x for x in _INSTANCES if x["ALONG_K"]),
+    (StridedParts,),
+    equals="ozaki.definition.decision.equilibrated",
+)
+_SHIFT = Kernel(
+    "shift_columns",
+    _FILE,
+    _INSTANCES,
+    (StridedParts, Matrix),
+    equals="ozaki.definition.decision.equilibrated",
+)
 _FOLDS = tuple({**_CONSTANTS, "THREADS": threads} for threads in (_THREADS, _MOST_THREADS))
-_LARGEST_SUMS = Kernel("largest_sums", _FOLD, _FOLDS)
-_COLUMN_SHIFTS = Kernel("column_shifts", _FOLD, _FOLDS[:1])
+_LARGEST_SUMS = Kernel("largest_sums", _FOLD, _FOLDS, equals="ozaki.definition.decision.equilibrated")
+_COLUMN_SHIFTS = Kernel("column_shifts", _FOLD, _FOLDS[:1], equals="ozaki.definition.decision.equilibrated")
 
 
 def _grid(

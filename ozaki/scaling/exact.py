@@ -82,6 +82,7 @@ _LAST_PLACES = Kernel(
         for parts in (1, 2)
     ),
     (StridedParts,),
+    equals="ozaki.definition.scales.exact_scale",
 )
 
 

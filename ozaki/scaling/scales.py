@@ -98,7 +98,11 @@ def _norm_scales_host(statistics: RowStatistics, limit: NormLimit) -> np.ndarray
 
 
 _NORM_SCALES = Kernel(
-    "norm_scales", Path(__file__).with_suffix(".cu"), (STATISTICS_CONSTANTS,), (Rows, NormScales)
+    "norm_scales",
+    Path(__file__).with_suffix(".cu"),
+    (STATISTICS_CONSTANTS,),
+    (Rows, NormScales),
+    equals="ozaki.definition.scales.norm_scale",
 )
 
 

@@ -232,8 +232,20 @@ _INSTANCES = tuple(
     for parts in (1, 2)
 )
 _FILE = Path(__file__).with_suffix(".cu")
-_EXPONENTS = Kernel("largest_exponents", _FILE, _INSTANCES, (StridedParts, Rows))
-_SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows, NormScales))
+_EXPONENTS = Kernel(
+    "largest_exponents",
+    _FILE,
+    _INSTANCES,
+    (StridedParts, Rows),
+    equals="ozaki.definition.statistics.statistics_of",
+)
+_SUMS = Kernel(
+    "row_sums",
+    _FILE,
+    _INSTANCES,
+    (StridedParts, Rows, NormScales),
+    equals="ozaki.definition.statistics.statistics_of",
+)
 
 
 def _exponents_device(parts: list[Array]) -> Array:

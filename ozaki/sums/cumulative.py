@@ -172,6 +172,7 @@ running_sums_kernel = Kernel(
     Path(__file__).with_name("cumulative.cu"),
     tuple(constants(dtype, DigitRange.of(format_of(dtype)), **_FORM) for dtype in SOURCES),
     (RunningSums,),
+    equals="ozaki.definition.sums.rounded_sum",
 )
 
 

@@ -1,8 +1,9 @@
-"""Compiled forms state which function of the definition they equal; the comparisons follow from that.
+"""Compiled forms and CUDA kernels state which function they equal; comparisons follow from that.
 
 `EQUALS` of a `*_numba.py` names, for each function that Python calls, a function of `ozaki.definition`. For
 each of these one comparison runs through the library, on random, special and extreme arguments, and must
-reach every form that states it.
+reach every form that states it. Kernels are compared on a GPU (`tests/gpu`); here what they state must be
+there.
 """
 
 import ast
@@ -27,6 +28,7 @@ from ozaki.scaling.statistics import row_statistics
 from ozaki.sums.exact import groups
 from tests.definition.test_products import DRAWN
 from tests.definition.test_sums import TERMS, same
+from tests.multiword.runtime.test_kernels_compile import KERNELS  # all of which it has declared
 from tests.residues.test_reconstruct import residues_of
 
 ROOT = Path(ozaki.__file__).parents[1]
@@ -71,6 +73,27 @@ for source in SOURCES:
 def test_every_form_states_what_it_equals(path):
     pytest.importorskip("numba")
     assert statements(path).keys() == forms(path)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_kernel_states_what_it_equals(kernel):
+    """A function of the definition, unless the step has none: of models, leaves of factorizations, words."""
+    module, _, name = kernel.equals.rpartition(".")
+    assert callable(getattr(import_module(module), name))
+    elsewhere = ("multiword.", "numpy.") if kernel.file.is_relative_to(ROOT / "multiword") else ()
+    assert kernel.equals.startswith(("ozaki.definition.", *elsewhere)) or kernel.name in OF_THEIR_OWN
+
+
+OF_THEIR_OWN = {
+    "combine",
+    "random_words",
+    "lu_panel",
+    "lower_leaf",
+    "cholesky_leaf",
+    "qr_panel",
+    "qr_triangle",
+}
+"""Kernels of ozaki's that equal a form of their own module for arrays on the host."""
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,12 @@ def _compiled(case: Case, tuning: Tuning, device: int) -> tuple[Any, Launch | No
     return kernel.instance(**dict(plan.constants)).compiled(), plan
 
 
-RESIDENT = Kernel("batched_resident", Path(__file__).with_name("resident.cu"), structs=(Parameters,))
+RESIDENT = Kernel(
+    "batched_resident",
+    Path(__file__).with_name("resident.cu"),
+    structs=(Parameters,),
+    equals="multiword.batched.host.multiply",
+)
 """Copies the matrices of a group of products into shared memory and multiplies them there.
 
 PLAIN: ordinary arithmetic, one row of C for each thread; otherwise tensor cores. DIRECT: nothing is
@@ -86,7 +91,12 @@ rows in vectors of X_VEC bytes. X_LD and X_STRIDE are those in shared memory, X_
 entries.
 """
 
-TILED = Kernel("batched_tiled", Path(__file__).with_name("tiled.cu"), structs=(Parameters,))
+TILED = Kernel(
+    "batched_tiled",
+    Path(__file__).with_name("tiled.cu"),
+    structs=(Parameters,),
+    equals="multiword.batched.host.multiply",
+)
 """One tile of C for each block: WARPS_M × WARPS_N warps of TM × TN tensor-core tiles.
 
 The inner dimension passes through shared memory in STAGES buffers of STEPS instructions each.

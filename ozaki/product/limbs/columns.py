@@ -112,8 +112,22 @@ _INSTANCES = tuple(
     )
 )
 _FILE, _STRUCTS = Path(__file__).with_suffix(".cu"), (StridedParts, LimbProduct)
-_CUT_COLUMNS = Kernel("cut_columns", _FILE, _INSTANCES, _STRUCTS, architecture="sm_90a")
-_MULTIPLY_COLUMNS = Kernel("multiply_columns", _FILE, _INSTANCES, _STRUCTS, architecture="sm_90a")
+_CUT_COLUMNS = Kernel(
+    "cut_columns",
+    _FILE,
+    _INSTANCES,
+    _STRUCTS,
+    architecture="sm_90a",
+    equals="ozaki.definition.products.product",
+)
+_MULTIPLY_COLUMNS = Kernel(
+    "multiply_columns",
+    _FILE,
+    _INSTANCES,
+    _STRUCTS,
+    architecture="sm_90a",
+    equals="ozaki.definition.products.product",
+)
 
 
 def multiply_columns(

@@ -153,6 +153,7 @@ _ADD_SHARES = Kernel(
         for parts in (1, 2)
     ),
     (LimbProduct,),
+    equals="ozaki.definition.products.product",
 )
 
 

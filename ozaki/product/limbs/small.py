@@ -28,6 +28,7 @@ _LIMB_PRODUCT = Kernel(
         for parts in (1, 2)
     ),
     (StridedParts, LimbProduct),
+    equals="ozaki.definition.products.product",
 )
 
 

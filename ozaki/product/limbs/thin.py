@@ -77,7 +77,9 @@ _INSTANCES = tuple(
     )
 )
 _FILE = Path(__file__).with_suffix(".cu")
-_THIN_PRODUCT = Kernel("thin_product", _FILE, _INSTANCES, (StridedParts, LimbProduct))
+_THIN_PRODUCT = Kernel(
+    "thin_product", _FILE, _INSTANCES, (StridedParts, LimbProduct), equals="ozaki.definition.products.product"
+)
 
 
 def limbs_of_thin(specification: ProductSpecification) -> ThinLimbs | None:

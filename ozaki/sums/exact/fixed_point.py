@@ -215,7 +215,12 @@ FLAG_CONSTANTS: dict[str, Any] = {
 }
 """The flags as kernels take them."""
 
-_FLAGGED = Kernel("flagged", Path(__file__).with_name("flagged.cu"), (FLAG_CONSTANTS,))
+_FLAGGED = Kernel(
+    "flagged",
+    Path(__file__).with_name("flagged.cu"),
+    (FLAG_CONSTANTS,),
+    equals="ozaki.definition.sums.rounded_sum",
+)
 
 
 def _flagged_on_device(values: Array, flags: Array) -> Array:

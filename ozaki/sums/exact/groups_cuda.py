@@ -35,13 +35,13 @@ _NUMBERS: dict[str, dict[str, Any]] = {
 }
 _FILE, _INSTANCES = Path(__file__).with_name("groups.cu"), tuple(_NUMBERS.values())
 
-_LARGEST_NUMBER = Kernel("largest_number", _FILE, _INSTANCES)
-_GROUPED = Kernel("grouped", _FILE, _INSTANCES)
-_CARRIED = Kernel("carried", _FILE, _INSTANCES)
-_LEVELS_OF_GROUPS = Kernel("levels_of_groups", _FILE, _INSTANCES)
-_ROUNDED_GROUPS = Kernel("rounded_groups", _FILE, _INSTANCES)
-_FLAGGED_GROUPS = Kernel("flagged_groups", _FILE, _INSTANCES)
-_TWO_PRODUCTS = Kernel("two_products", _FILE, _INSTANCES)
+_LARGEST_NUMBER = Kernel("largest_number", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_sum")
+_GROUPED = Kernel("grouped", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_sum")
+_CARRIED = Kernel("carried", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_sum")
+_LEVELS_OF_GROUPS = Kernel("levels_of_groups", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_sum")
+_ROUNDED_GROUPS = Kernel("rounded_groups", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_sum")
+_FLAGGED_GROUPS = Kernel("flagged_groups", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_sum")
+_TWO_PRODUCTS = Kernel("two_products", _FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_dot")
 
 
 def _launch(kernel: Kernel, n: int, arguments: tuple[Any, ...], dtype: str = "float64") -> None:

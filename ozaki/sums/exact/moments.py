@@ -70,6 +70,7 @@ _KERNEL = Kernel(
         _constants("float32", 2, 8, True, GROUPED=True),
     ),
     (Variances,),
+    equals="ozaki.definition.sums.rounded_variance",
 )
 
 

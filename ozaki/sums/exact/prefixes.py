@@ -65,6 +65,7 @@ _KERNEL = Kernel(
         )
     ),
     (Prefixes,),
+    equals="ozaki.definition.sums.rounded_sum",
 )
 
 

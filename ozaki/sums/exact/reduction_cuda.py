@@ -110,6 +110,7 @@ exact_sums = Kernel(
         )
     ),
     (Reduction,),
+    equals="ozaki.definition.sums.rounded_sum",
 )
 
 exact_columns = Kernel(
@@ -128,6 +129,7 @@ exact_columns = Kernel(
         )
     ),
     (Reduction,),
+    equals="ozaki.definition.sums.rounded_sum",
 )
 
 
