@@ -27,11 +27,11 @@ struct Paired {
 };
 
 /* A tile of rows: their statistics and norm scales, what they raise the bounds to, and their residues; PAIRS: what a
-   pairwise bound takes, too; before : how many blocks have raised the bounds before. */
+   pairwise bound takes, too. Whichever block is the last to raise the bounds tells the host, before it splits its rows. */
 template <bool ALONG>
 __device__ __forceinline__ void split_rows(int block, bool second, const StridedParts &x, const Rows &out,
                                            const NormScales &scales, WORD *words, int padded_rows, int padded_columns,
-                                           const Paired &paired, const Bound &bound, unsigned &before) {
+                                           const Paired &paired, const Bound &bound) {
     extern __shared__ __align__(16) char memory[];
     Staged &staged = *(Staged *)memory;
     const TileOf<ALONG> at(padded_rows, padded_columns, block);
@@ -47,7 +47,8 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
     __shared__ RowsOfTile known;
     write_sums(at, x, highs, e, out, scales, &known);
     __syncthreads();
-    if (bound.maxima && threadIdx.x < 32) { // the others begin to split
+    __shared__ unsigned before;
+    if (bound.maxima && threadIdx.x < 32) {
         Seen seen;
         const int rows = min(ROWS, x.rows - at.first_row), i = threadIdx.x;
         if (i < rows) seen.measure(known.exponent[i], known.total[i], known.square[i], known.scale[i]);
@@ -58,6 +59,14 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
         __threadfence();
         __syncwarp();
         if (threadIdx.x == 0) before = atomicAdd(bound.raised(), 1u);
+    }
+    if (bound.maxima) {
+        __syncthreads();
+        if (before == gridDim.x - 1) {
+            __shared__ Maxima largest;
+            take_from_memory(largest, bound.maxima);
+            write_bounds(largest, bound.length, bound.enough, bound.bounds);
+        }
     }
     const StagedRun run(at);
     const int row = run.local_row;
@@ -85,23 +94,14 @@ __device__ __forceinline__ void split_rows(int block, bool second, const Strided
     write_residues(staged, run, scale, moduli[second], words, padded_rows, padded_columns);
 }
 
-/* Blocks with rows of A come before those with rows of B. Whichever is the last to raise the maxima tells the host, when
-   it has split its rows. No block waits for another: all end, however few of them run at a time. */
+/* Blocks with rows of A come before those with rows of B. None waits for another: all end, however few run at a time. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 split_by_norms(StridedParts a, Rows rows_a, NormScales scales_a, WORD *words_a, int padded_a, Paired paired_a,
                StridedParts b, Rows rows_b, NormScales scales_b, WORD *words_b, int padded_b, Paired paired_b,
                int padded_columns, Bound bound) {
     const int of_a = (padded_a + ROWS - 1) / ROWS, block = blockIdx.x;
-    __shared__ unsigned before;
     if (block < of_a)
-        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, paired_a, bound, before);
+        split_rows<ALONG_A>(block, false, a, rows_a, scales_a, words_a, padded_a, padded_columns, paired_a, bound);
     else
-        split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, paired_b, bound,
-                            before);
-    if (!bound.maxima) return;
-    __syncthreads();
-    if (before < gridDim.x - 1) return;
-    __shared__ Maxima largest;
-    take_from_memory(largest, bound.maxima);
-    write_bounds(largest, bound.length, bound.enough, bound.bounds);
+        split_rows<ALONG_B>(block - of_a, true, b, rows_b, scales_b, words_b, padded_b, padded_columns, paired_b, bound);
 }
