@@ -83,10 +83,14 @@ def may_have_graph(pair: Pair) -> bool:
     return entry != NEVER and not isinstance(entry, Waiting)
 
 
-def captured_before(question: Question, pair: Pair) -> CapturedProduct | None:
+def captured_before(question: Question) -> CapturedProduct | None:
     """As `captured_product`, where the question is known; None, too, if it is yet to be captured."""
-    known = isinstance(_cached.get(question.key), CapturedProduct)
-    return _captured(question.key, pair, False) if known else None
+    with _lock:
+        entry = _cached.get(question.key)
+        if not isinstance(entry, CapturedProduct):
+            return None
+        _cached.move_to_end(question.key)
+    return entry
 
 
 def captured_integers(pair: Pair, target: Target) -> tuple[Array, int] | None:

@@ -71,16 +71,19 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
 def _answered(question: cache.Question, a: Any, b: Any, out: Array | None) -> Array | None:
     """Return the replayed product, in `out` if it is given; None if it has no graph, or is not all that the
     data take, or if `out` does not fit."""
+    captured = cache.captured_before(question)
+    if captured is None:
+        return None
     left = a.factor if isinstance(a, Operand) else Factor(a, 0, stack=question.stack)
     right = b.factor if isinstance(b, Operand) else Factor(b, 1, stack=question.stack)
-    pair = Pair(left, right, question.request)
-    captured = cache.captured_before(question, pair)
-    if captured is None or not (out is None or _fits(out, left, right)):
+    if not (out is None or _fits(out, left, right)):
         return None
+    pair = Pair(left, right, question.request)
     try:
         with exclusive_use(left.order, right.order), result_in(out, left.matrix, right.matrix):
             result = new_result(pair)
-            outcome = captured.run(pair, result.reshape(-1, result.shape[-1]))
+            rows = result if result.ndim == 2 else result.reshape(-1, result.shape[-1])
+            outcome = captured.run(pair, rows)
             done = isinstance(outcome, Done) or finished(outcome, pair, result, (Graph,))
     except MemoryError:  # the usual way gives memory back
         return None
