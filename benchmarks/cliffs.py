@@ -55,10 +55,32 @@ NOT_TIMED = {
 }
 """Public names without a row, and why."""
 
+
+def _softmax(xp: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    """The softmax and its logarithm, as NumPy's users write them."""
+    less = x - x.max(axis=axis, keepdims=True)
+    powers = xp.exp(less)
+    total = powers.sum(axis=axis, keepdims=True)
+    return powers / total, less - xp.log(total)
+
+
 NATIVE = {
     "norm": "linalg.norm",
     "rms": lambda xp: lambda x, axis: xp.sqrt(xp.mean(x.real**2 + x.imag**2, axis=axis)),
     "average": "average",
+    "softmax": lambda xp: lambda x, axis: _softmax(xp, x, axis)[0],
+    "log_softmax": lambda xp: lambda x, axis: _softmax(xp, x, axis)[1],
+    "logsumexp": lambda xp: (
+        lambda x, axis: xp.log(xp.exp(x - x.max(axis=axis, keepdims=True)).sum(axis=axis))
+    ),
+    "layer_norm": lambda xp: (
+        lambda x, axis: (
+            (x - x.mean(axis=axis, keepdims=True)) / xp.sqrt(x.var(axis=axis, keepdims=True) + 1e-5)
+        )
+    ),
+    "rms_norm": lambda xp: lambda x, axis: x / xp.sqrt(xp.mean(x * x, axis=axis, keepdims=True) + 1e-5),
+    "gmean": lambda xp: lambda x, axis: xp.exp(xp.mean(xp.log(x), axis=axis)),
+    "hmean": lambda xp: lambda x, axis: 1 / xp.mean(1 / x, axis=axis),
     "rsqrt": lambda xp: lambda x: 1 / xp.sqrt(x),
     "exp10": lambda xp: lambda x: xp.power(10.0, x, dtype=x.dtype),
     "sinpi": lambda xp: lambda x: xp.sin(np.pi * x),
@@ -125,7 +147,11 @@ def drawn(xp: Any, shape: tuple[int, ...], dtype: str, seed: int = 0) -> Any:
 
 def rows_of_sums(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
     """Reductions, over the first and the last axis."""
-    for name in (r.name for r in PUBLIC.values() if r.heading == "Sums" and "axis" in r.parameters):
+    for name in (
+        r.name
+        for r in PUBLIC.values()
+        if r.heading in ("Sums", "Functions of rows") and "axis" in r.parameters
+    ):
         if not wanted(name):
             continue
         for shape in ROWS:

@@ -228,3 +228,11 @@ product of matrices (CPU, AVX-512: 4.5 ms a column of 1000, 270 ms the exact pro
 DECIDED_BY_INTEGERS = 32
 """Arguments of a function that integers decide, in some 0.1 ms each, before its longer text is loaded or
 compiled, which takes from 0.03 to 0.5 s."""
+
+# --- functions of rows ---
+
+ROW_BLOCK = 1 << 15
+"""Numbers of rows that go through all steps of softmax and its like together, and stay in a core's cache."""
+
+SHORT_ROW = 32
+"""Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""

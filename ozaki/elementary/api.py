@@ -30,7 +30,7 @@ FORMATS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": 
 
 
 @cache
-def _float_of(dtype: np.dtype) -> str:
+def float_of(dtype: np.dtype) -> str:
     """Return the format that arguments of a dtype count as; a dtype takes microseconds to tell its name."""
     return dtype.name if dtype.name in FORMATS else "float64"
 
@@ -66,7 +66,7 @@ def operands(name: str, x: Sequence[Any]) -> tuple[list[Array], np.dtype]:
         if a.dtype.kind == "c":
             raise TypeError(f"{label} must be real, got {a.dtype}: ozaki.{name} takes real numbers")
     counted = [a for a, given in zip(arrays, x, strict=True) if not isinstance(given, int | float)] or arrays
-    kinds = {_float_of(a.dtype) for a in counted}
+    kinds = {float_of(a.dtype) for a in counted}
     if "float64" in kinds:
         dtype: np.dtype = np.dtype(np.float64)
     else:  # no half holds the numbers of the other

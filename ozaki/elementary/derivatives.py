@@ -203,6 +203,10 @@ SLOPES: dict[str, tuple[Slope, ...]] = {
         Slope("x / hypot(x, y)", lambda f, x, y: x / f.hypot(x, y)),
         Slope("y / hypot(x, y)", lambda f, x, y: y / f.hypot(x, y)),
     ),
+    "exp_minus": (
+        Slope("exp(x - y)", lambda f, x, y: f.exp_minus(x, y)),
+        Slope("-exp(x - y)", lambda f, x, y: -f.exp_minus(x, y)),
+    ),
     "logaddexp": (
         Slope("sigmoid(x - y)", lambda f, x, y: f.sigmoid(x - y)),
         Slope("sigmoid(y - x)", lambda f, x, y: f.sigmoid(y - x)),

@@ -1,4 +1,4 @@
-"""hypot, logaddexp, atan2 and pow."""
+"""hypot, logaddexp, atan2 and pow; e**(x - y)."""
 
 from __future__ import annotations
 
@@ -206,3 +206,18 @@ def _pow(m, x, y):
     bounded = m.where(exponent > 800.0, 800.0, m.where(exponent < -800.0, -800.0, exponent))
     M, e = m.exp(bounded)
     return m.where(x < 0.0, m.where(odd(y), -M, M), M), e
+
+
+@function(
+    -inf,
+    inf,
+    (lambda x, y: x - y == inf, inf),
+    (lambda x, y: x - y == -inf, 0.0),
+    (lambda x, y: x - y != x - y, nan),
+    arguments=2,
+    loss=(7, 2),
+)
+def _exp_minus(m, x, y):
+    """e**(x - y) of the exact difference, which sums of exponentials are made of."""
+    exact = m.number(x) - m.number(y)
+    return m.exp(m.where(exact > 800.0, 800.0, m.where(exact < -800.0, -800.0, exact)))

@@ -13,9 +13,25 @@ except ImportError as error:
 
 from ozaki.jax.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.jax.functions import average, matmul, mean, sum  # noqa: F401
+from ozaki.jax.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
 
 globals().update(_ELEMENTARY)
-__all__ = sorted(["average", "matmul", "mean", "sum", *_ELEMENTARY])
+__all__ = sorted(
+    [
+        *(
+            "average",
+            "layer_norm",
+            "log_softmax",
+            "logsumexp",
+            "matmul",
+            "mean",
+            "rms_norm",
+            "softmax",
+            "sum",
+        ),
+        *_ELEMENTARY,
+    ]
+)
 
 
 def __dir__() -> list[str]:

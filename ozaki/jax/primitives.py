@@ -18,7 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import ozaki.sums.api as sums
-from ozaki import api
+from ozaki import api, rowwise
 from ozaki.elementary.derivatives import derivative
 from ozaki.sums import statistics
 from ozaki.sums.arguments import reduced_shape
@@ -172,3 +172,49 @@ def _of_elementary(
 
 
 ad.primitive_jvps[ELEMENTARY] = _of_elementary
+
+
+def _of_rows(name: str, tangent: Callable[..., jax.Array]) -> Primitive:
+    """Return the primitive of a function of rows of the last axis: tangent(x, y, dx, **options) is dy."""
+    kept = {"keepdims": True} if name == "logsumexp" else {}
+    primitive = _primitive(
+        name,
+        lambda x, **options: getattr(rowwise, name)(x, -1, **kept, **options),
+        lambda shape, **options: (*shape[:-1], 1) if kept else shape,
+        lambda **options: options,
+    )
+
+    def derivative(arrays: Any, tangents: Any, **options: Any) -> tuple[jax.Array, jax.Array]:
+        result = primitive.bind(*arrays, **options)
+        return result, tangent(*arrays, result, *map(ad.instantiate_zeros, tangents), **options)
+
+    ad.primitive_jvps[primitive] = derivative
+    return primitive
+
+
+def _total(x: jax.Array) -> jax.Array:
+    """The sums of rows, as a column; of halves in float32."""
+    wide = x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
+    return jnp.expand_dims(SUM.bind(wide, axes=(x.ndim - 1,)), -1).astype(x.dtype)
+
+
+def _of_layer_norm(x: jax.Array, y: jax.Array, dx: jax.Array, eps: float) -> jax.Array:
+    """r·(dx − mean dx − y·mean(y·dx)), r = 1/√(mean d² + eps), d = x − mean x."""
+    n = x.shape[-1]
+    centred = x - _total(x) / n
+    scale = ELEMENTARY.bind(_total(centred * centred) / n + eps, name="rsqrt", orders=(0,))
+    return (dx - _total(dx) / n - y * (_total(y * dx) / n)) * scale
+
+
+def _of_rms_norm(x: jax.Array, y: jax.Array, dx: jax.Array, eps: float) -> jax.Array:
+    """r·(dx − y·mean(y·dx)), r = 1/√(mean x² + eps)."""
+    n = x.shape[-1]
+    scale = ELEMENTARY.bind(_total(x * x) / n + eps, name="rsqrt", orders=(0,))
+    return (dx - y * (_total(y * dx) / n)) * scale
+
+
+SOFTMAX = _of_rows("softmax", lambda x, y, dx: y * (dx - _total(y * dx)))
+LOG_SOFTMAX = _of_rows("log_softmax", lambda x, y, dx: dx - _total(SOFTMAX.bind(x) * dx))
+LOGSUMEXP = _of_rows("logsumexp", lambda x, y, dx: _total(SOFTMAX.bind(x) * dx))
+LAYER_NORM = _of_rows("layer_norm", _of_layer_norm)
+RMS_NORM = _of_rows("rms_norm", _of_rms_norm)

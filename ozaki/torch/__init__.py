@@ -19,9 +19,16 @@ except ImportError as error:
 from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
 from ozaki.torch.mode import reproducible  # noqa: F401
+from ozaki.torch.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
 
 globals().update(_ELEMENTARY)
-__all__ = sorted(["average", "dot", "matmul", "mean", "reproducible", "sum", "vdot", *_ELEMENTARY])
+__all__ = sorted(
+    [
+        *("average", "dot", "layer_norm", "log_softmax", "logsumexp", "matmul", "mean", "reproducible"),
+        *("rms_norm", "softmax", "sum", "vdot"),
+        *_ELEMENTARY,
+    ]
+)
 
 
 def __dir__() -> list[str]:

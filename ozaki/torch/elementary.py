@@ -55,7 +55,8 @@ _two = new_operator(
 """A function's partial derivative of so many orders, itself for none."""
 
 
-def _computed(name: str, x: Tensor, y: Any = None) -> Tensor:
+def elementary(name: str, x: Tensor, y: Any = None) -> Tensor:
+    """Return a function's values of one tensor, or of two, of which one may be a number."""
     if y is None:
         check(DTYPES, x=x)
         return _one(x, name, 0)
@@ -75,5 +76,5 @@ _EXAMPLE = """
     torch.float32
 """
 
-ELEMENTARY = elementary_forms("ozaki.torch", "tensors", _EXAMPLE, _computed)
+ELEMENTARY = elementary_forms("ozaki.torch", "tensors", _EXAMPLE, elementary)
 """The elementary functions, by name."""

@@ -11,6 +11,7 @@ TWO = {
     "pow": lambda x, y: x**y,
     "atan2": mp.atan2,
     "hypot": lambda x, y: mp.sqrt(x * x + y * y),
+    "exp_minus": lambda x, y: mp.exp(x - y),
     "logaddexp": lambda x, y: mp.log(mp.exp(x) + mp.exp(y)),
 }
 POINTS = {"acosh": (1.125, 1.5, 40.0), "log": (0.25, 3.0, 700.0)}

@@ -16,8 +16,10 @@ EXACT = {
     "atan2": mp.atan2,
     "pow": mp.power,
     "logaddexp": lambda x, y: mp.log(mp.exp(x) + mp.exp(y)),
+    "exp_minus": lambda x, y: mp.exp(x - y),
 }
 THEIRS = {"hypot": np.hypot, "atan2": np.arctan2, "pow": np.power, "logaddexp": np.logaddexp}
+THEIRS["exp_minus"] = lambda x, y: np.exp(x - y)
 NAMES = sorted(EXACT)
 SPECIAL = [0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 5e-324, -5e-324]
 SPECIAL += [2.0**52 + 1, -(2.0**52) - 1, 2.0**53]
@@ -34,6 +36,8 @@ def pairs(name, n, dtype=np.float64):
     elif name == "logaddexp":
         z = -np.log(2) + rng.uniform(-1e-9, 1e-9, n)
         x[1], y[1] = z, np.log1p(-np.exp(z))
+    elif name == "exp_minus":
+        x[1], y[1] = rng.uniform(-700, 700, n), np.exp2(rng.uniform(-60, 8, n))
     else:
         wide = np.exp2(rng.uniform(-1000, 1000, (2, n)))
         x.append(wide[0]), y.append(-wide[1])

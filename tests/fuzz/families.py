@@ -7,6 +7,7 @@ sides of a comparison can make.
 from typing import NamedTuple
 
 from ozaki import elementary
+from ozaki.public import PUBLIC
 from tests.reductions import ONE_ARRAY
 
 
@@ -27,6 +28,8 @@ _TEXTBOOK = "near_sum acc_sum sum_k extract_vector two_sum two_product"
 _EINSUM = "einsum tensordot inner outer vecdot matvec"
 _GROUPS = "group_sum group_mean group_var group_std group_dot group_count ExactSum"
 _CORE = "multiword.TensorCore"
+
+_ROWS = " ".join(name for name, r in PUBLIC.items() if r.heading == "Functions of rows")
 
 FAMILIES = {
     "gemm, bits": Family(GEMMS, INTEGERS),
@@ -57,6 +60,7 @@ FAMILIES = {
     "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS}", BITS),
     "linalg: clusters": Family(_SPECTRA, LAPACK),
     "elementary functions": Family(" ".join(elementary.NAMES), INTEGERS),
+    "functions of rows": Family(_ROWS, INTEGERS),
     "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
     "linalg.verified": Family(
         "linalg.verified.inv linalg.verified.certify linalg.verified.det linalg.verified.lstsq"

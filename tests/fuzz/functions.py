@@ -8,6 +8,7 @@ from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.public import PUBLIC
 from tests.fuzz.draw import Draw, check, check_same
+from tests.rowwise import DEFINITIONS, POSITIVE
 
 _NAMES = tuple(name for name, f in FUNCTIONS.items() if f.arguments == 1 and name in PUBLIC)
 _SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
@@ -31,4 +32,18 @@ def elementary(draw: Draw) -> None:
         check_same(f"{name}: NumPy's form", getattr(ozaki, name)(x), result)
 
 
-CHECKS = {"elementary functions": elementary}
+def rows(draw: Draw) -> None:
+    """Rows of a few numbers, against the formula in fractions, and in another order."""
+    name = draw.pick("function", *DEFINITIONS)
+    rng, n = np.random.default_rng(draw.size("seed", 0, 2**31)), draw.size("length", 1, 40)
+    x = np.ldexp(rng.standard_normal((2, n)), rng.integers(-draw.pick("spread", 1, 8, 60), 8, (2, n)))
+    x = np.abs(x) if name in POSITIVE else x
+    reduced, function = "keepdims" in PUBLIC[name].parameters, getattr(ozaki, name)
+    result = function(x, axis=1, **({"keepdims": True} if reduced else {}))
+    check_same(name, result, np.array([DEFINITIONS[name](row.tolist()) for row in x]))
+    order = rng.permutation(n)
+    again = function(x[:, order], axis=1)
+    check_same(f"{name}: another order", again, result[:, 0] if reduced else result[:, order])
+
+
+CHECKS = {"elementary functions": elementary, "functions of rows": rows}

@@ -15,7 +15,8 @@ import numpy as np
 
 import multiword
 import ozaki
-from tests.inputs.extras import EXTRAS, function_of, missing_package, public_names
+from ozaki.public import PUBLIC
+from tests.inputs.extras import EXTRAS, FORMS, function_of, missing_package, public_names
 from tests.inputs.kinds import BFLOAT16, EMPTY, SCALARS, Kind
 from tests.inputs.tables import _CORE, ELEMENTARY, TABLES, Function
 from tests.oracle import FORMATS
@@ -91,6 +92,9 @@ NO_ARRAYS = LINEAR_ALGEBRA | {
     "multiword.probe.survey",
 }
 """Public names that take no array."""
+
+NO_ARRAYS |= {f"ozaki.{m}.{n}" for n in FORMS for m in PUBLIC[n].instead}
+"""And those of which others stand for all."""
 
 _WITH_TENSORS = {f.name for group in TABLES.values() for f in group if f.name.startswith("ozaki.")} - {
     "ozaki.ExactSum"

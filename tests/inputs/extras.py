@@ -24,8 +24,14 @@ PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 """The package that each of these modules needs."""
 
 
+FORMS = tuple(n for n, r in PUBLIC.items() if r.heading in ("Elementary functions", "Functions of rows"))
+"""The functions of which `ozaki.torch` and `ozaki.jax` have forms with derivatives. All check arguments alike:
+see `tests/torch/test_elementary.py` and `tests/jax/test_elementary.py`."""
+
+
 def public_names(module: str) -> list[str]:
-    """The `__all__` of a module, read without importing it; of `ozaki.dask` what the records say."""
+    """The `__all__` of a module, read without importing it; what the records say of `ozaki.dask`, and of
+    functions of others that are made of those of `ozaki`."""
     if module == "ozaki":
         return list(PUBLIC)
     if module == "ozaki.dask":
@@ -37,7 +43,9 @@ def public_names(module: str) -> list[str]:
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
     )
-    return list(ast.literal_eval(names))
+    written = [n.value for n in ast.walk(names) if isinstance(n, ast.Constant)]
+    made = [n for n in FORMS if module.rpartition(".")[2] in PUBLIC[n].instead] if module in PACKAGES else []
+    return list(dict.fromkeys([*written, *made]))
 
 
 def missing_package(name: str) -> str | None:

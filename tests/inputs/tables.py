@@ -83,6 +83,9 @@ _of_core = partial(Function, "multiword.TensorCore", takes="matrix", holds="real
 ELEMENTARY = tuple(n for n, r in PUBLIC.items() if r.heading == "Elementary functions" and r.arrays == ("x",))
 """The functions of one number, element by element."""
 
+ROWS = tuple(name for name, record in PUBLIC.items() if record.heading == "Functions of rows")
+"""softmax and its like."""
+
 TABLES: dict[str, tuple[Function, ...]] = {
     "Products": tuple(_gemms()),
     "Products like NumPy's": (
@@ -141,6 +144,10 @@ TABLES: dict[str, tuple[Function, ...]] = {
         ),
         Function("ozaki.group_dot", "x", lambda x: ozaki.group_dot(x, x, like(_LABELS, x), 2), takes="axes"),
         Function("ozaki.fingerprint", "x", ozaki.fingerprint),
+        *(
+            Function(f"ozaki.{name}", "x", partial(getattr(ozaki, name), axis=None), holds="real")
+            for name in ROWS
+        ),
     ),
     "Elementary functions": (
         *(Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real") for name in ELEMENTARY),

@@ -28,7 +28,6 @@ def test_values_and_gradients_have_the_bits_of_arrays(name):
 
 def test_transformations():
     x, y = jnp.linspace(-3, 3, 6), jnp.linspace(0.5, 2, 6)
-    check_grads(ozaki.jax.gelu, (x,), order=2)
     check_grads(ozaki.jax.pow, (y, x[:1]), order=2)
     assert same_bits(jax.jit(ozaki.jax.tanh)(x), ozaki.tanh(np.asarray(x)))
     rows = jax.vmap(ozaki.jax.hypot, (0, None))(x.reshape(2, 3), y[:3])
@@ -38,3 +37,22 @@ def test_transformations():
         ozaki.jax.hypot(x, x.astype(np.float32))
     with pytest.raises(TypeError, match="array of"):
         ozaki.jax.exp(jnp.arange(3))
+
+
+def test_functions_of_rows():
+    x = jnp.sin(jnp.linspace(-2, 3, 12)).reshape(3, 4)
+    w, b, array, front = x[1] + 2, x[2], np.asarray(x), ozaki.jax
+    for function, expected in (
+        (lambda x: front.softmax(x, 0), ozaki.softmax(array, 0)),
+        (front.log_softmax, ozaki.log_softmax(array, 1)),
+        (lambda x: front.logsumexp(x, 0), ozaki.logsumexp(array, 0)),
+        (front.layer_norm, ozaki.layer_norm(array)),
+        (lambda x: front.rms_norm(x, -1, w), ozaki.rms_norm(array, -1, np.asarray(w))),
+    ):
+        assert same_bits(function(x), expected)
+        assert same_bits(jax.jit(function)(x), expected)
+        check_grads(function, (x,), order=1)
+    check_grads(lambda w, b: front.layer_norm(x, -1, w, b), (w, b), order=1)
+    assert same_bits(jax.vmap(front.layer_norm)(x), ozaki.layer_norm(array))
+    with pytest.raises(TypeError, match="weight must be"):
+        front.rms_norm(x, -1, w[1:])

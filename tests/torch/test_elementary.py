@@ -64,3 +64,32 @@ def test_gradients_of_zero_dimensions():
     x = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     ozaki.torch.exp(x).backward()
     assert x.grad.item() == float(ozaki.exp(np.float64(0.5)))
+
+
+def test_functions_of_rows():
+    """Their bits, and derivatives twice."""
+    x = torch.linspace(-2, 3, 12, dtype=torch.float64).reshape(3, 4).sin().requires_grad_()
+    w, b = (torch.linspace(i, 2, 4, dtype=torch.float64, requires_grad=True) for i in (1, 0))
+    front, array = ozaki.torch, x.detach().numpy()
+    for function, arguments, expected in (
+        (lambda x: front.softmax(x, 0), (x,), ozaki.softmax(array, 0)),
+        (lambda x: front.log_softmax(x, 1), (x,), ozaki.log_softmax(array, 1)),
+        (lambda x: front.logsumexp(x, 0), (x,), ozaki.logsumexp(array, 0)),
+        (
+            lambda x, w, b: front.layer_norm(x, (4,), w, b),
+            (x, w, b),
+            ozaki.layer_norm(array, -1, w.detach().numpy(), b.detach().numpy()),
+        ),
+        (
+            lambda x, w: front.rms_norm(x, (4,), w),
+            (x, w),
+            ozaki.rms_norm(array, -1, w.detach().numpy()),
+        ),
+    ):
+        assert torch.equal(function(*arguments), torch.from_numpy(expected))
+        assert torch.autograd.gradcheck(function, arguments, fast_mode=True)
+        assert torch.autograd.gradgradcheck(function, arguments, fast_mode=True)
+    rows = torch.vmap(lambda row: front.softmax(row, 0))(x.detach())
+    assert torch.equal(rows, front.softmax(x.detach(), 1))
+    with pytest.raises(ValueError, match="normalized_shape"):
+        front.layer_norm(x, (3,))

@@ -1,0 +1,339 @@
+"""Functions of rows, made of exact sums and elementary functions: softmax, norms of layers, other means.
+
+Each is a formula whose operations are rounded one by one to float64, in a fixed order: exact sums,
+functions that are correctly rounded, and IEEE operations. So neither the layout nor the threads nor the
+device can change a bit. The result is then rounded to its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from multiword.rounding import round_to, widened
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_out,
+    check_same_device,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+    put_one_nan,
+    quietly,
+    to_float64,
+)
+from multiword.runtime.parallel import over_rows
+from ozaki.elementary.api import FORMATS, apply, float_of
+from ozaki.public import public
+from ozaki.sums.api import mean, sum
+from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
+from ozaki.sums.table import Reduction, means, quotient_dtype, squares
+from ozaki.tuning import ROW_BLOCK, SHORT_ROW
+
+_MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
+
+Compute = Callable[[Array, int], Array]
+"""compute(x, axis): float64 results of x along an axis, which one of one number a row still has."""
+
+
+@public("Functions of rows", torch="softmax", jax="softmax")
+@on_device_of_arrays
+def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
+    """Return e**x / Σ e**x over axes, with three roundings: `scipy.special.softmax`.
+
+    Parameters
+    ----------
+    x : array of any shape, float16, bfloat16, float32 or float64, NumPy or CuPy; integers and booleans count
+        as float64.
+    axis : int, tuple of ints or None (all axes).
+    out : array of the result's shape and dtype, on the same device, to be filled; x itself may be it.
+
+    Returns
+    -------
+    RN(e / s) in the dtype of x, with e = RN(exp(x − max x)) of the exact difference and s = RN(Σ e) of the
+    exact sum, in float64 for every dtype: errors below 2⁻⁵² relative to the exact value, and one rounding
+    to the dtype. Rows with a NaN or with +Inf are NaN, and so are rows of −Inf alone.
+
+    Raises
+    ------
+    TypeError : x is complex, a `numpy.longdouble` or not numeric, or has integers beyond 2**53; out is no
+        array of x's kind and of the result's dtype.
+    ValueError : an axis that x does not have, or one twice; out of another shape, or read-only.
+
+    References
+    ----------
+    Blanchard, D. J. Higham and N. J. Higham, "Accurately computing the log-sum-exp and softmax functions"
+    (2021).
+
+    >>> softmax(np.array([0.0, 0.0, -np.inf])).tolist()
+    [0.5, 0.5, 0.0]
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        powers = apply("exp_minus", rows, rows.max(axis=along, keepdims=True))
+        return powers / sum(powers, along, keepdims=True)
+
+    return _each(x, axis, out, compute)
+
+
+@public("Functions of rows", torch="log_softmax", jax="log_softmax")
+@on_device_of_arrays
+def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
+    """Return x − log Σ e**x over axes, without cancellation: `scipy.special.log_softmax`.
+
+    As `ozaki.softmax`; differs in the function: RN(RN(x − m) − l), l = RN(log1p(RN(Σ' e))), where m = max x
+    and the exact sum leaves one number out that is m itself, whose e is 1. Five roundings, errors below
+    2⁻⁵⁰.
+
+    >>> log_softmax(np.array([0.0, 1000.0])).tolist()
+    [-1000.0, 0.0]
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        largest = rows.max(axis=along, keepdims=True)
+        return rows - largest - _log_of_sum(rows, largest, along)
+
+    return _each(x, axis, out, compute)
+
+
+@public("Functions of rows", torch="logsumexp", jax="logsumexp")
+@on_device_of_arrays
+def logsumexp(x: Array, axis: Axis = None, out: Out = None, keepdims: bool = False) -> Any:
+    """Return log Σ e**x over axes: `scipy.special.logsumexp`.
+
+    As `ozaki.softmax`; differs in the function, RN(m + l), m and l as in `ozaki.log_softmax`: four
+    roundings, errors below 2⁻⁵⁰ relative to the larger of |m| and l. −Inf for nothing, Inf where a number
+    is.
+
+    Parameters
+    ----------
+    keepdims : keep the reduced axes with length 1.
+
+    >>> float(logsumexp(np.array([1000.0, 1000.0])))
+    1000.6931471805599
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        largest = rows.max(axis=along, keepdims=True)
+        result = largest + _log_of_sum(rows, largest, along)
+        return namespace(rows).where(abs(largest) == np.inf, largest, result)
+
+    return _reduced(x, axis, out, keepdims, compute, -np.inf)
+
+
+@public("Functions of rows", torch="layer_norm", jax="layer_norm")
+@on_device_of_arrays
+def layer_norm(
+    x: Array,
+    axis: Axis = -1,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    out: Out = None,
+) -> Any:
+    """Return (x − mean) / √(var + eps)·weight + bias over axes: `torch.nn.functional.layer_norm`.
+
+    As `ozaki.softmax`; differs in the function: RN(d·r), d = RN(x − m), m the exact mean rounded once, r =
+    RN(1/√RN(v + eps)), v the exact mean of d², rounded once, in float64 for every dtype: six roundings,
+    errors below 2⁻⁵⁰ + 2⁻⁵³·|m|/√v, and one to the dtype.
+
+    Parameters
+    ----------
+    weight, bias : arrays of the shape of the axes, of x's dtype: a product and a sum, each rounded to that.
+    eps : a float64 number.
+
+    References
+    ----------
+    Ba, Kiros and Hinton, "Layer normalization" (2016).
+
+    >>> layer_norm(np.array([1.0, 3.0]), eps=0.0).tolist()
+    [-1.0, 1.0]
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        centred = rows - mean(rows, along, keepdims=True)
+        return centred * _scale(centred, along, eps)
+
+    return _each(x, axis, out, compute, weight, bias)
+
+
+@public("Functions of rows", torch="rms_norm", jax="rms_norm")
+@on_device_of_arrays
+def rms_norm(
+    x: Array, axis: Axis = -1, weight: Array | None = None, eps: float = 1e-5, out: Out = None
+) -> Any:
+    """Return x / √(mean x² + eps)·weight over axes: `torch.nn.functional.rms_norm`.
+
+    As `ozaki.layer_norm`; differs in the function: RN(x·r), r = RN(1/√RN(q + eps)), q the exact mean of
+    squares.
+
+    References
+    ----------
+    Zhang and Sennrich, "Root mean square layer normalization" (2019).
+
+    >>> rms_norm(np.array([3.0, -3.0]), eps=0.0).tolist()
+    [1.0, -1.0]
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        return rows * _scale(rows, along, eps)
+
+    return _each(x, axis, out, compute, weight)
+
+
+@public("Functions of rows")
+@on_device_of_arrays
+def gmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> Any:
+    """Return the geometric mean over axes: `scipy.stats.gmean`.
+
+    As `ozaki.softmax`; differs in the function, RN(exp(RN(mean RN(log x)))) with the exact mean: three
+    roundings, errors below 2⁻⁵²·max |log x|. NaN for nothing and for negative numbers. The variance of
+    logarithms is `ozaki.var(ozaki.log(x))`, likewise.
+
+    Parameters
+    ----------
+    keepdims : keep the reduced axes with length 1.
+
+    >>> float(gmean(np.array([1e-200, 1e200])))
+    1.0
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        return apply("exp", mean(apply("log", rows), along, keepdims=True))
+
+    return _reduced(x, axis, out, keepdims, compute, np.nan)
+
+
+@public("Functions of rows")
+@on_device_of_arrays
+def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> Any:
+    """Return the harmonic mean over axes: `scipy.stats.hmean`.
+
+    As `ozaki.gmean`; differs in the function, RN(1 / RN(mean RN(1/x))) with the exact mean: three
+    roundings, errors below 2⁻⁵¹. 0 where a number is 0; NaN for negative numbers.
+
+    >>> float(hmean(np.array([1.0, 3.0])))
+    1.5
+    """
+
+    def compute(rows: Array, along: int) -> Array:
+        result = 1.0 / mean(1.0 / abs(rows), along, keepdims=True)
+        return namespace(rows).where((rows < 0.0).any(axis=along, keepdims=True), np.nan, result)
+
+    return _reduced(x, axis, out, keepdims, compute, np.nan)
+
+
+def _scale(rows: Array, along: int, eps: float) -> Array:
+    """Return 1 / √(mean of squares + eps)."""
+    return apply("rsqrt", _MEAN_SQUARE((rows,), along, None, None, True) + float(eps))
+
+
+def _log_of_sum(rows: Array, largest: Array, along: int) -> Array:
+    """Return log Σ e**(x − largest), e of the first largest number counting as exactly 1."""
+    powers = apply("exp_minus", rows, largest)
+    _put_first(powers, rows.argmax(axis=along), along)
+    return apply("log1p", sum(powers, along, keepdims=True))
+
+
+def _put_first(powers: Array, first: Array, along: int) -> None:
+    """Put 0 for the number of each row, or column, that is `first`; NaN stays."""
+    xp = namespace(powers)
+    index = (xp.arange(len(first)), first) if along else (first, xp.arange(len(first)))
+    powers[index] = xp.where(powers[index] == 1.0, 0.0, powers[index])
+
+
+def _each(x: Any, axis: Axis, out: Out, compute: Compute, *affine: Any) -> Any:
+    """Return as many numbers as x has, times a weight and plus a bias."""
+    x, dtype = _floats(x)
+    axes = tuple(sorted(axes_of(axis, x.ndim)))
+    if out is not None:
+        check_out(out, x, x.shape, dtype)
+    result = _by_rows(x, axes, compute, dtype, reduced=False)
+    for operator, name, values in zip((_times, _plus), ("weight", "bias"), affine, strict=False):
+        if values is not None:
+            result = operator(result, _along(values, name, x, axes, dtype), dtype)
+    return deliver(result, out)
+
+
+def _reduced(x: Any, axis: Axis, out: Out, keepdims: bool, compute: Compute, empty: float) -> Any:
+    """Return a number for each row; `empty` for those of nothing."""
+    x, dtype = _floats(x)
+    axes = tuple(sorted(axes_of(axis, x.ndim)))
+    shape = reduced_shape(x.shape, axes, keepdims)
+    if out is not None:
+        check_out(out, x, shape, dtype)
+    if prod(x.shape[a] for a in axes):
+        result = _by_rows(x, axes, compute, dtype, reduced=True)
+    else:
+        result = namespace(x).full(shape, np.full((), empty, dtype)[()], dtype)
+    return deliver(result.reshape(shape), out)
+
+
+def _floats(x: Any) -> tuple[Array, np.dtype]:
+    """Return x, and the dtype of results."""
+    x = as_array(x, "x")
+    if x.dtype.kind == "c":
+        raise TypeError(f"x must be real, got {x.dtype}")
+    dtype = np.dtype(float_of(x.dtype))
+    return (x if x.dtype == dtype else widened(x, "x")), dtype
+
+
+def _by_rows(x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, reduced: bool) -> Array:
+    """Return results of rows, in float64 and rounded: on a CPU of as many at once as a cache holds.
+
+    Where rows are short, the axis that is reduced is the first.
+    """
+    xp, kept = namespace(x), tuple(a for a in range(x.ndim) if a not in axes)
+    order, n, count = (*kept, *axes), prod(x.shape[a] for a in axes), prod(x.shape[a] for a in kept)
+    if not x.size:
+        return xp.empty([x.shape[a] for a in kept] if reduced else x.shape, dtype)
+    rows = x.transpose(order).reshape(count, n)
+    result = xp.empty((count, 1 if reduced else n), dtype)
+
+    def work(block: slice) -> None:
+        part = to_float64(rows[block])
+        with quietly(part):
+            if n < SHORT_ROW:
+                wide = compute(xp.ascontiguousarray(part.T), 0).T
+            else:
+                wide = compute(xp.ascontiguousarray(part), 1)
+            result[block] = _rounded(wide, dtype)
+
+    if is_cupy(x):
+        work(slice(0, count))
+    else:
+        over_rows(work, count, n, ROW_BLOCK)
+    if reduced:
+        return result.reshape([x.shape[a] for a in kept])
+    return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
+
+
+def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtype) -> Array:
+    """Return a weight or bias in a shape that broadcasts to that of x."""
+    values = as_array(values, name)
+    check_same_device(x=x, **{name: values})
+    shape = tuple(x.shape[a] for a in axes)
+    if values.dtype != dtype or values.shape != shape:
+        raise (TypeError if values.dtype != dtype else ValueError)(
+            f"{name} must be {dtype} of shape {shape}, got {values.dtype} of shape {values.shape}"
+        )
+    return to_float64(values).reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+
+
+def _times(x: Array, weight: Array, dtype: np.dtype) -> Array:
+    with quietly(weight):
+        return _rounded(to_float64(x) * weight, dtype)
+
+
+def _plus(x: Array, bias: Array, dtype: np.dtype) -> Array:
+    with quietly(bias):
+        return _rounded(to_float64(x) + bias, dtype)
+
+
+def _rounded(x: Array, dtype: np.dtype) -> Array:
+    put_one_nan(x)
+    return round_to(x, FORMATS[dtype.name])

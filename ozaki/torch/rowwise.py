@@ -1,0 +1,216 @@
+"""Functions of rows of tensors, differentiable: softmax and norms of layers.
+
+The operators take rows along the last dimension. Their derivatives are made of these operators, of sums and
+of elementwise IEEE operations, in the dtype of the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from torch import Tensor
+
+from multiword.runtime.options import axes, integer
+from ozaki import rowwise
+from ozaki.torch.elementary import DTYPES, elementary
+from ozaki.torch.functions import check
+from ozaki.torch.operators import dot, mean, new_operator, sum
+
+
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """Return e**x / Σ e**x along a dimension; differentiable.
+
+    As `ozaki.softmax`; differs in its name for the axis, and in taking tensors alone.
+
+    Parameters
+    ----------
+    x : tensor of float16, bfloat16, float32 or float64, on the CPU or an NVIDIA GPU.
+    dim : the dimension that is summed over.
+
+    Raises
+    ------
+    TypeError : no tensor; another dtype or layout. ValueError : a dimension that x does not have.
+
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.softmax(torch.zeros(4), 0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    return _along(_softmax, x, dim)
+
+
+def log_softmax(x: Tensor, dim: int) -> Tensor:
+    """Return x − log Σ e**x along a dimension; differentiable.
+
+    As `ozaki.log_softmax`; differs as `ozaki.torch.softmax` does.
+
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.log_softmax(torch.tensor([0.0, 1000.0]), 0)
+    tensor([-1000.,     0.])
+    """
+    return _along(_log_softmax, x, dim)
+
+
+def logsumexp(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """Return log Σ e**x along a dimension; differentiable.
+
+    As `ozaki.logsumexp`; differs as `ozaki.torch.softmax` does.
+
+    Parameters
+    ----------
+    keepdim : whether the dimension is kept with length 1.
+
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0)
+    tensor(1000.6931)
+    """
+    result = _along(_logsumexp, x, dim)
+    return result if keepdim else result.squeeze(dim)
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return (x − mean) / √(var + eps)·weight + bias over the last dimensions; differentiable.
+
+    As `ozaki.layer_norm`; differs in its arguments, those of `torch.nn.functional.layer_norm`.
+
+    Parameters
+    ----------
+    x, weight, bias : tensors of one dtype, float16, bfloat16, float32 or float64, on the CPU or an NVIDIA
+        GPU.
+    normalized_shape : the lengths of the last dimensions, over which there is one mean.
+
+    Raises
+    ------
+    TypeError : no tensors; other dtypes or layouts. ValueError : shapes that do not fit; two devices.
+
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.layer_norm(torch.tensor([1.0, 3.0]), (2,), eps=0.0)
+    tensor([-1.,  1.])
+    """
+    return _normalized(_layer_norm, x, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Return x / √(mean x² + eps)·weight over the last dimensions; differentiable.
+
+    As `ozaki.torch.layer_norm`; differs in the function, that of `ozaki.rms_norm`.
+
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.rms_norm(torch.tensor([3.0, -3.0]), (2,), eps=0.0)
+    tensor([ 1., -1.])
+    """
+    return _normalized(_rms_norm, x, normalized_shape, weight, None, eps)
+
+
+def _along(operator: Callable[[Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
+    check(DTYPES, x=x)
+    (axis,) = axes("dim", integer("dim", dim), x.dim())
+    return operator(x.movedim(axis, -1)).movedim(-1, axis)
+
+
+def _normalized(
+    operator: Callable[[Tensor, float], Tensor],
+    x: Tensor,
+    shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    given = {name: v for name, v in (("weight", weight), ("bias", bias)) if v is not None}
+    check(DTYPES, x=x, **given)
+    shape = tuple(shape)
+    others = [tuple(v.shape) for v in given.values()]
+    if not shape or {tuple(x.shape[-len(shape) :]), *others} != {shape}:
+        shapes = ", ".join(f"{n} {tuple(v.shape)}" for n, v in {"x": x, **given}.items())
+        raise ValueError(f"x must end in normalized_shape {shape}, and weight and bias have it; got {shapes}")
+    result = operator(x.reshape(*x.shape[: -len(shape)], prod(shape)), float(eps)).reshape(x.shape)
+    result = result if weight is None else result * weight
+    return result if bias is None else result + bias
+
+
+def _keep_result(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(output)
+
+
+def _keep_argument(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+    ctx.eps = inputs[-1]
+
+
+def _of_softmax(ctx: Any, gradient: Tensor) -> Tensor:
+    """y·(g − Σ g·y)."""
+    (y,) = ctx.saved_tensors
+    return y * (gradient - _dot(gradient, y))
+
+
+def _of_log_softmax(ctx: Any, gradient: Tensor) -> Tensor:
+    """g − e**y·Σ g."""
+    (y,) = ctx.saved_tensors
+    return gradient - elementary("exp", y) * _sum(gradient)
+
+
+def _of_logsumexp(ctx: Any, gradient: Tensor) -> Tensor:
+    """g·softmax(x)."""
+    (x,) = ctx.saved_tensors
+    return gradient * _softmax(x)
+
+
+def _of_layer_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    """r·(g − mean g − y·mean(g·y)), r = 1/√(mean d² + eps), d = x − mean x, y = d·r."""
+    (x,), n = ctx.saved_tensors, gradient.shape[-1]
+    centred = x - mean(_wide(x), [x.dim() - 1], True).to(x.dtype)
+    scale = elementary("rsqrt", _dot(centred, centred) / n + ctx.eps)
+    y = centred * scale
+    rest = gradient - _sum(gradient) / n - y * (_dot(gradient, y) / n)
+    return rest * scale, None
+
+
+def _of_rms_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    """r·(g − y·mean(g·y)), r = 1/√(mean x² + eps), y = x·r."""
+    (x,), n = ctx.saved_tensors, gradient.shape[-1]
+    scale = elementary("rsqrt", _dot(x, x) / n + ctx.eps)
+    y = x * scale
+    return (gradient - y * (_dot(gradient, y) / n)) * scale, None
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Return halves as float32, in which they are summed."""
+    return x.float() if x.dtype.itemsize == 2 else x
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return dot(_wide(x), _wide(y), -1).to(x.dtype).unsqueeze(-1)
+
+
+def _sum(x: Tensor) -> Tensor:
+    return sum(_wide(x), [x.dim() - 1], True).to(x.dtype)
+
+
+def _operator(name: str, options: str, keep: Callable[..., None], derivative: Callable[..., Any]) -> Any:
+    """Return the operator of a function of rows of the last axis."""
+    reduce, function = name == "logsumexp", getattr(rowwise, name)
+    kept = {"keepdims": True} if reduce else {}
+    return new_operator(
+        f"{name}(Tensor x{options}) -> Tensor",
+        lambda x, *eps: function(x, -1, **kept, **dict(zip(("eps",), eps, strict=False))),
+        lambda x, *eps: x.new_empty((*x.shape[:-1], 1) if reduce else x.shape),
+        lambda *arguments: arguments,
+        keep,
+        derivative,
+    )
+
+
+_softmax = _operator("softmax", "", _keep_result, _of_softmax)
+_log_softmax = _operator("log_softmax", "", _keep_result, _of_log_softmax)
+_logsumexp = _operator("logsumexp", "", _keep_argument, _of_logsumexp)
+_layer_norm = _operator("layer_norm", ", float eps", _keep_argument, _of_layer_norm)
+_rms_norm = _operator("rms_norm", ", float eps", _keep_argument, _of_rms_norm)

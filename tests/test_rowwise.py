@@ -1,0 +1,112 @@
+"""softmax, norms of layers and other means are their formulas, for any layout, dtype and order of a row."""
+
+from math import inf, nan
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.rounding import round_to
+from multiword.runtime.compiled import numpy_forms
+from ozaki.elementary.api import FORMATS
+from ozaki.public import PUBLIC
+from tests.rowwise import DEFINITIONS, NOT_FINITE, POSITIVE
+
+NAMES = sorted(DEFINITIONS)
+
+
+def drawn(name, *shape, dtype=np.float64):
+    rng = np.random.default_rng(sum(shape))
+    x = rng.standard_normal(shape) * 2.0 ** rng.integers(-8, 6, shape)
+    return (np.abs(x) if name in POSITIVE else x).astype(dtype)
+
+
+def defined(name, rows):
+    """The definition of float64 rows, rounded to their dtype."""
+    wide = np.array([DEFINITIONS[name](row.tolist()) for row in rows.astype(np.float64)])
+    return round_to(wide, FORMATS[rows.dtype.name])
+
+
+def same(x, y):
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def test_all_are_defined():
+    assert {r.name for r in PUBLIC.values() if r.heading == "Functions of rows"} == set(NAMES)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", NAMES)
+def test_definition(name, dtype):
+    """Of short rows and long ones, in every dtype."""
+    function, keep = getattr(ozaki, name), {"keepdims": True} if "keepdims" in PUBLIC[name].parameters else {}
+    for n in (1, 5, 60):
+        x = drawn(name, 7, n, dtype=dtype)
+        assert same(function(x, axis=1, **keep), defined(name, x))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layouts_axes_and_order(name):
+    function, x = getattr(ozaki, name), drawn(name, 6, 5, 40)
+    reduced = "keepdims" in PUBLIC[name].parameters
+    for axis in (None, 0, 1, (0, 2)):
+        expected = np.ascontiguousarray(function(x, axis=axis))
+        for view in (np.asfortranarray(x), x[::-1, ::-1, ::-1][::-1, ::-1, ::-1]):
+            assert same(np.ascontiguousarray(function(view, axis=axis)), expected)
+        with numpy_forms():
+            assert same(np.ascontiguousarray(function(x, axis=axis)), expected)
+    order = np.random.default_rng(0).permutation(40)
+    moved = function(x[..., order], axis=-1)
+    expected = function(x, axis=-1)
+    assert same(
+        np.ascontiguousarray(moved), np.ascontiguousarray(expected if reduced else expected[..., order])
+    )
+    out = np.full_like(expected, 7)
+    assert function(x, axis=-1, out=out) is out
+    assert same(out, expected)
+    if not reduced:
+        assert same(function(x, axis=-1, out=x), expected)
+
+
+@pytest.mark.parametrize("name", sorted(NOT_FINITE))
+def test_not_finite(name):
+    for value, expected in NOT_FINITE[name].items():
+        result = np.atleast_1d(getattr(ozaki, name)(np.array([1.0, value, 0.5]), axis=0))
+        assert np.array_equal(result[result.size // 2], expected, equal_nan=True)
+        assert result.tobytes() == np.where(np.isnan(result), nan, result).tobytes()
+    assert np.isnan(ozaki.softmax(np.full(3, -inf))).all()
+    assert ozaki.logsumexp(np.full(3, -inf)) == -inf
+
+
+def test_nothing_and_zero():
+    assert ozaki.softmax(np.ones((0, 3)), 0).shape == (0, 3)
+    assert ozaki.logsumexp(np.ones((0, 3)), 0).tolist() == [-inf] * 3
+    assert np.isnan(ozaki.gmean(np.ones((0, 3)))).all()
+    assert ozaki.gmean(np.array([0.0, 4.0])) == 0
+    assert ozaki.hmean(np.array([0.0, 4.0])) == 0
+    assert np.isnan([ozaki.gmean(np.array([-1.0, 4.0])), ozaki.hmean(np.array([-1.0, 4.0]))]).all()
+
+
+def test_weights_and_arguments():
+    x, weight, bias = drawn("", 3, 8, dtype=np.float32), *drawn("", 2, 8, dtype=np.float32)
+    expected = ozaki.layer_norm(x) * weight + bias
+    assert same(ozaki.layer_norm(x, -1, weight, bias), expected)
+    assert same(ozaki.layer_norm(x.T, 0, weight, bias).T.copy(), expected)
+    both = ozaki.rms_norm(x, (0, 1), x)
+    assert same(both, ozaki.rms_norm(x, (1, 0)) * x)
+    with pytest.raises(ValueError, match="weight must be float32 of shape"):
+        ozaki.rms_norm(x, -1, weight[1:])
+    with pytest.raises(TypeError, match="bias must be float32"):
+        ozaki.layer_norm(x, -1, None, bias.astype(float))
+    with pytest.raises(TypeError, match="real"):
+        ozaki.softmax(x * 1j)
+    with pytest.raises(ValueError, match="out must be"):
+        ozaki.softmax(x, out=np.empty(3, np.float32))
+
+
+def test_rows_of_many_blocks():
+    """More numbers than a block has, a row longer than one, and threads."""
+    x = drawn("", 300, 500, dtype=np.float32)
+    assert same(ozaki.softmax(x, -1), np.concatenate([ozaki.softmax(row[None], -1) for row in x]))
+    assert ozaki.softmax(x).sum(dtype=float) == pytest.approx(1)
