@@ -1,7 +1,8 @@
 """PyTorch's operators whose bits depend on their arguments alone, as data.
 
 They are independent of the number of threads, of the cut of a batch and of the order of its samples, as found
-by experiment (`tests/torch/test_independent.py`) on CPUs. Every other operator may vary, and is counted.
+by experiment on CPUs (`tests/torch/test_independent.py`, `test_movement.py`). Every other operator may vary,
+and is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _aminmax _assert_async _functional_assert_async _is_all_true _is_any_true _local
 _to_sparse _to_sparse_csr _unique _unique2 _upsample_nearest_exact1d _upsample_nearest_exact2d
 _upsample_nearest_exact3d all any bitwise_and bitwise_not bitwise_or bitwise_xor bucketize cat
 channel_shuffle complex conj_physical count_nonzero dequantize eq equal eye fill flip gather ge gt im2col
-index index_copy index_fill index_select is_set_to isin isnan isneginf isposinf le logical_and
+index index_fill index_select is_set_to isin isnan isneginf isposinf le logical_and
 logical_not logical_or logical_xor lt masked_fill masked_scatter masked_select narrow_copy
 native_channel_shuffle ne nonzero nonzero_static pixel_shuffle pixel_unshuffle reflection_pad1d
 reflection_pad2d reflection_pad3d repeat_interleave replication_pad1d replication_pad2d replication_pad3d
@@ -56,8 +57,13 @@ def _replaces_elements(
     return not accumulate and (masks or values.numel() == 1)
 
 
+def _copies_to_different_places(x: Tensor, dim: int, index: Tensor, *_: Any, **__: Any) -> bool:
+    return index.numel() < 2 or index.unique().numel() == index.numel()
+
+
 CONDITIONS: dict[str, Callable[..., bool]] = {
     "_index_put_impl": _replaces_elements,
+    "index_copy": _copies_to_different_places,
     "pow": lambda x, exponent, **_: isinstance(exponent, int | float) and exponent in _POWERS,
     "mse_loss": lambda x, y, reduction=1, **_: reduction == 0,
     "mse_loss_backward": lambda gradient, x, y, reduction=1, **_: reduction == 0,
