@@ -96,6 +96,8 @@ INSTEAD = {
 
 def instead_of(operator: str) -> str | None:
     """Return what to write instead of an operator, or of the one whose derivative it is."""
+    if operator.startswith(("_foreach", "_fused_ad", "_fused_sgd")):
+        return "foreach=False, fused=False for the optimizer, or for what clips gradients,"
     forward = operator.removesuffix("_data").removesuffix("_backward")
     return INSTEAD.get(operator) or INSTEAD.get(forward) or INSTEAD.get(f"{forward}_forward")
 

@@ -27,6 +27,7 @@ def reproducible(
     dtypes: torch.dtype | Iterable[torch.dtype] = (torch.float64, torch.complex128),
     sums: bool = False,
     strict: bool = False,
+    everything: bool = False,
 ) -> Iterator[Counter[str]]:
     """Make every matrix product that PyTorch computes within the context this library's.
 
@@ -43,6 +44,9 @@ def reproducible(
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
     strict : whether the first operator whose bits may vary raises RuntimeError, with its name and what to
         write instead, before it computes anything.
+    everything : whether elementary functions, activations, softmax, layer norms, squared and negative
+        log-likelihood losses, embeddings, additions by index, variances, norms and running sums of float32
+        and float64 are replaced, too, with their derivatives; implies sums and strict.
 
     Returns
     -------
@@ -65,8 +69,9 @@ def reproducible(
     later. Compiled functions are run uncompiled, in all threads, while a block is open; `ozaki.torch.matmul`
     can be compiled.
 
-    PyTorch's own remain: convolutions, LAPACK's factorizations, softmax, and elementwise functions.
-    `sigmoid`, `silu` and `gelu` vary with the cut of a batch and with threads, `exp` between a CPU and a GPU.
+    PyTorch's own remain: convolutions, LAPACK's factorizations and, without `everything`, softmax and
+    elementwise functions: `sigmoid`, `silu` and `gelu` vary with the cut of a batch and with threads, `exp`
+    between a CPU and a GPU. Random numbers, dropout's too, are PyTorch's, other ones on a CPU and on a GPU.
 
     References
     ----------
@@ -82,9 +87,9 @@ def reproducible(
     >>> calls["mm"]
     1
     """
-    settings = Settings(accuracy, _checked(dtypes), sums, strict)
+    settings = Settings(accuracy, _checked(dtypes), sums or everything, strict or everything, everything)
     settings.request(np.empty(0))  # an unknown accuracy is refused now
-    register()
+    register(everything)
     enter(settings)
     try:
         with ExitStack() as stack:

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from ozaki.torch import attention, products, reductions
+from ozaki.torch import attention, elementwise, layers, products, reductions
 from ozaki.torch.independent import floating, instead_of, varies, watched
+from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, Settings, active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
@@ -37,19 +38,19 @@ NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for
 
 _lock = threading.Lock()
 _libraries: list[torch.library.Library] = []
+"""What is registered: the kernels of products and sums, then those of everything else."""
 
 
-def register() -> None:
-    """Register the kernels, unless they are registered."""
+def register(everything: bool = False) -> None:
+    """Register the kernels, or those of everything, unless they are registered."""
     with _lock:
-        if _libraries:
-            return
-        library = torch.library.Library("aten", "IMPL")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(?s).*previously registered kernel", UserWarning)
-            for name, key, kernel in list(_kernels()):  # which looks up what is replaced first
-                library.impl(name, kernel, key, with_keyset=True)
-        _libraries.append(library)
+        for makers in ((_kernels, _others) if everything else (_kernels,))[len(_libraries) :]:
+            library = torch.library.Library("aten", "IMPL")
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "(?s).*previously registered kernel", UserWarning)
+                for name, key, kernel in list(makers()):  # which looks up what is replaced first
+                    library.impl(name, kernel, key, with_keyset=True)
+            _libraries.append(library)
 
 
 def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
@@ -62,6 +63,54 @@ def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
         for name in watched(device):
             if (name, device) not in registered:
                 yield name, device, _watching(name, device)
+
+
+def _others() -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """Yield the operators that a mode of everything replaces, the dispatch key of each, and the kernel.
+
+    They call what has been registered before, which counts calls that vary, or raises.
+    """
+    known = {*torch._C._dispatch_get_all_op_names()}  # not every function has every form
+    kernels = {**elementwise.KERNELS, **layers.KERNELS}
+    for device in _DEVICES:
+        for name in (n for n in kernels if f"aten::{n}" in known):
+            if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", device):
+                yield name, device, _replaced(name, device, kernels[name])
+
+
+def _replaced(name: str, key: str, compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operator's kernel: in a mode of everything what `compute` returns, else what was there."""
+    before = torch.library.get_kernel(f"aten::{name}", key)
+    operator, in_place, tensors = _operator(name), name.partition(".")[0].endswith("_"), _tensors(name)
+
+    def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+        if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
+            arguments = _wrapped(arguments, tensors)
+        first, settings = arguments[0], active()
+        ours = settings is not None and settings.everything and first.is_floating_point()
+        if settings is None or not ours or first.dtype not in settings.dtypes:
+            return before.call_boxed(keys, *arguments, **options)
+        given = {k: v for k, v in options.items() if k not in ("out", "grad_input")}
+        result = compute(settings, *arguments, **given)
+        if result is None:
+            return before.call_boxed(keys, *arguments, **options)
+        settings.count(operator)
+        if in_place:
+            return first.copy_(result)
+        return delivered(result, options.get("out", options.get("grad_input")))
+
+    return kernel
+
+
+def _operator(name: str) -> str:
+    return name.partition(".")[0].rstrip("_")
+
+
+def _tensors(name: str) -> list[int]:
+    """Return which arguments of an operator are tensors."""
+    base, _, overload = name.partition(".")
+    schema = getattr(getattr(torch.ops.aten, base), overload or "default")._schema
+    return [i for i, argument in enumerate(schema.arguments) if str(argument.type) == "Tensor"]
 
 
 def _replacing() -> Iterator[tuple[str, str, Callable[..., Any]]]:
@@ -96,7 +145,7 @@ def _kernel(
     are, as its products or as operators that vary.
     """
     native = torch.library.get_kernel(f"aten::{name}", key)
-    operator = "sparse " * key.startswith("Sparse") + name.partition(".")[0].rstrip("_")
+    operator = "sparse " * key.startswith("Sparse") + _operator(name)
 
     def kernel(keys: Any, first: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         settings = active()
@@ -122,11 +171,11 @@ def _kernel(
 
 def _watching(name: str, key: str) -> Callable[..., Any]:
     """Return the kernel of an operator that is PyTorch's, and counted in the mode if its bits may vary."""
-    native = torch.library.get_kernel(f"aten::{name}", key)
-    base, _, overload = name.partition(".")
-    operator = base.rstrip("_")
-    schema = getattr(getattr(torch.ops.aten, base), overload or "default")._schema
-    tensors = [i for i, argument in enumerate(schema.arguments) if str(argument.type) == "Tensor"]
+    native, operator, tensors = (
+        torch.library.get_kernel(f"aten::{name}", key),
+        _operator(name),
+        _tensors(name),
+    )
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
         if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):

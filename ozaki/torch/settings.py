@@ -40,6 +40,7 @@ class Settings:
     sums : whether sums and means are replaced, too.
     calls : how often each operator was computed by this library.
     strict : whether an operator whose bits may vary raises RuntimeError.
+    everything : whether functions, activations, softmax, norms, losses and look-ups are replaced, too.
     native : how many products, convolutions and solves PyTorch computed itself, by operator and dtype.
     varying : how many other calls PyTorch computed whose bits may vary, by operator.
     is_open : whether the block is still being run.
@@ -49,6 +50,7 @@ class Settings:
     dtypes: frozenset[torch.dtype]
     sums: bool
     strict: bool = False
+    everything: bool = False
     calls: Counter[str] = field(default_factory=Counter)
     native: Counter[tuple[str, torch.dtype]] = field(default_factory=Counter)
     varying: Counter[str] = field(default_factory=Counter)

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
+from tests.torch.test_everything import CASES, bits, drawn, everything, trained  # noqa: E402
 from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
 
 pytestmark = [
@@ -270,3 +271,27 @@ def test_another_device_than_the_current_one():
         x = a.to("cuda:1")
         assert same_bits((x @ x.mT).cpu(), expected)
     assert same_bits(ozaki.torch.sum(x).cpu(), ozaki.torch.sum(a))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_everything_has_the_bits_of_a_cpu(name, dtype):
+    """Values and gradients; what makes tensors of its own makes them where the others are."""
+    found = []
+    for device in ("cpu", "cuda"):
+        x = drawn(6, 100, dtype=dtype, seed=3).to(device).requires_grad_()
+        with torch.device(device), everything():
+            y = CASES[name](x)
+            y.sum().backward()
+        found.append(bits(y, x.grad))
+    assert found[0] == found[1]
+
+
+def test_a_transformer_trains_to_the_checkpoint_of_a_cpu():
+    assert trained("cuda") == trained("cpu")
+
+
+def test_foreach_is_refused_where_it_is_one_kernel():
+    x = torch.ones(3, device="cuda")
+    with everything(), pytest.raises(RuntimeError, match="foreach=False"):
+        torch._foreach_addcmul_([x], [x], [x])

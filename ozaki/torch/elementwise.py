@@ -1,0 +1,186 @@
+"""What PyTorch's elementary functions and activations are in the mode, if asked: correctly rounded.
+
+Derivatives are made of these functions, and of operations that are each rounded, in one order: nothing is
+contracted, so a GPU has a CPU's bits. Each function returns None for arguments that PyTorch is to treat
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from ozaki.elementary.api import apply
+from ozaki.elementary.derivatives import derivative
+from ozaki.elementary.normal import gelu_text
+from ozaki.torch.settings import Settings
+
+UNARY = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
+    *("sigmoid", "silu", "mish"),
+)
+"""Functions that PyTorch calls by the same name."""
+
+
+def of_arrays(function: Callable[..., Any], *tensors: Tensor) -> Tensor:
+    """Return a function's value of tensors that it takes as arrays."""
+    with stream_of(tensors[0]):
+        result: Tensor = tensor_of(function(*map(array_of, tensors)))
+        return result
+
+
+def _value(name: str, settings: Settings, x: Tensor) -> Tensor:
+    return of_arrays(partial(apply, name), x)
+
+
+def _gelu(settings: Settings, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return _value(gelu_text(approximate), settings, x)
+
+
+def _logit(settings: Settings, x: Tensor, eps: float | None = None) -> Tensor | None:
+    return None if eps is not None else _value("logit", settings, x)
+
+
+def _softplus(settings: Settings, x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(βx))/β, and x itself where βx is beyond the threshold."""
+    scaled = x if beta == 1 else x * beta
+    value = _value("softplus", settings, scaled)
+    return torch.where(scaled > threshold, x, value if beta == 1 else value / beta)
+
+
+def _elu(settings: Settings, x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    below = _value("expm1", settings, x * input_scale) * (alpha * scale)
+    return torch.where(x > 0, x * scale, below)
+
+
+def _binary(name: str, settings: Settings, x: Tensor, y: Tensor) -> Tensor | None:
+    if not isinstance(y, Tensor) or y.dtype is not x.dtype or y.device != x.device:
+        return None
+    return of_arrays(partial(apply, name), x, y)
+
+
+def _plus_multiple(sign: int, settings: Settings, x: Tensor, y: Any, *, alpha: float = 1) -> Tensor | None:
+    """x ± αy: a GPU's kernel would round it once."""
+    if alpha == 1 or not isinstance(y, Tensor):
+        return None
+    return x + (y * alpha) * sign
+
+
+def _plus_product(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1) -> Tensor:
+    return x + (y if value == 1 else y * value) * z
+
+
+def _plus_quotient(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1) -> Tensor:
+    return x + (y if value == 1 else y * value) / z
+
+
+def _between(settings: Settings, x: Tensor, y: Tensor, weight: Any) -> Tensor | None:
+    """x + w·(y − x), or for w from 1/2 on y − (1 − w)·(y − x)."""
+    if isinstance(weight, Tensor):
+        return None
+    return x + (y - x) * weight if abs(weight) < 0.5 else y - (y - x) * (1 - weight)
+
+
+def _slope(name: str, settings: Settings, gradient: Tensor, x: Tensor) -> Tensor:
+    """The gradient times a derivative, which is rounded to the dtype before."""
+    return gradient * of_arrays(lambda array: derivative(name, (1,), array), x)
+
+
+def _gelu_slope(settings: Settings, gradient: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return _slope(gelu_text(approximate), settings, gradient, x)
+
+
+def _logit_slope(settings: Settings, gradient: Tensor, x: Tensor, eps: float | None = None) -> Tensor | None:
+    return None if eps is not None else _slope("logit", settings, gradient, x)
+
+
+def _sigmoid_slope(settings: Settings, gradient: Tensor, y: Tensor) -> Tensor:
+    return gradient * ((1 - y) * y)
+
+
+def _tanh_slope(settings: Settings, gradient: Tensor, y: Tensor) -> Tensor:
+    return gradient * (1 - y * y)
+
+
+def _softplus_slope(settings: Settings, gradient: Tensor, x: Tensor, beta: float, threshold: float) -> Tensor:
+    scaled = x if beta == 1 else x * beta
+    slope = gradient * _value("sigmoid", settings, scaled)
+    return torch.where(scaled > threshold, gradient, slope)
+
+
+def _elu_slope(
+    settings: Settings,
+    gradient: Tensor,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    x: Tensor,
+) -> Tensor:
+    factor = alpha * scale
+    if is_result:  # y = αs·(exp(x) − 1)
+        below = (x + factor) * input_scale
+    else:
+        below = _value("exp", settings, x * input_scale) * (factor * input_scale)
+    return gradient * torch.where(x > 0, torch.full_like(x, scale), below)
+
+
+_FUNCTIONS: dict[str, Callable[..., Tensor | None]] = {
+    **{name: partial(_value, name) for name in UNARY},
+    "gelu": _gelu,
+    "logit": _logit,
+    "softplus": _softplus,
+    "elu": _elu,
+    "atan2": partial(_binary, "atan2"),
+    "hypot": partial(_binary, "hypot"),
+    "logaddexp": partial(_binary, "logaddexp"),
+}
+
+_DERIVATIVES: dict[str, Callable[..., Tensor | None]] = {
+    "sigmoid_backward": _sigmoid_slope,
+    "tanh_backward": _tanh_slope,
+    "silu_backward": partial(_slope, "silu"),
+    "mish_backward": partial(_slope, "mish"),
+    "gelu_backward": _gelu_slope,
+    "logit_backward": _logit_slope,
+    "softplus_backward": _softplus_slope,
+    "elu_backward": _elu_slope,
+}
+
+_CONTRACTED: dict[str, Callable[..., Tensor | None]] = {
+    "add.Tensor": partial(_plus_multiple, 1),
+    "sub.Tensor": partial(_plus_multiple, -1),
+    "addcmul": _plus_product,
+    "addcdiv": _plus_quotient,
+    "lerp.Scalar": _between,
+}
+"""What a GPU's kernels round less often than a CPU's."""
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    """Return an operator's name with those that write to its argument, and to `out`."""
+    base, dot, overload = name.partition(".")
+    out = {"add.Tensor": "add.out", "sub.Tensor": "sub.out"}.get(
+        name, f"{base}.{overload}{'_' * len(dot)}out"
+    )
+    return name, f"{base}_{dot}{overload}", out
+
+
+KERNELS: dict[str, Callable[..., Tensor | None]] = {
+    **{form: function for name, function in _CONTRACTED.items() for form in _forms(name)},
+    **_FUNCTIONS,
+    **{f"{name}_": function for name, function in _FUNCTIONS.items()},
+    **{f"{name}.out": function for name, function in _FUNCTIONS.items()},
+    **_DERIVATIVES,
+    **{f"{name}.grad_input": function for name, function in _DERIVATIVES.items()},
+    "pow.Tensor_Tensor": partial(_binary, "pow"),
+    "pow.Tensor_Tensor_out": partial(_binary, "pow"),
+    "pow_.Tensor": partial(_binary, "pow"),
+}
+"""What computes each operator, by the name of its overload."""

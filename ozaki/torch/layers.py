@@ -1,0 +1,347 @@
+"""What softmax, layer norms, losses, look-ups and statistics are in the mode, if asked: exact sums, rounded.
+
+Forward functions are this library's of the same names. Derivatives are exact sums and elementwise operations,
+each rounded to the dtype, in one order. Numbers that go to one place are summed exactly there, not added one
+by one. Each function returns None for arguments that PyTorch is to treat itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multiword.runtime.arrays import Array, namespace
+from ozaki import rowwise
+from ozaki.sums import api as sums
+from ozaki.sums.cumulative import cumsum
+from ozaki.sums.groups import group_sum
+from ozaki.sums.statistics import average, std, var
+from ozaki.torch.elementwise import of_arrays
+from ozaki.torch.settings import Settings
+
+MEAN, SUM = 1, 2
+"""PyTorch's numbers of what becomes of the losses of all samples; 0 keeps them."""
+
+
+def _dot(x: Tensor, y: Tensor, dim: Any, keepdim: bool = True) -> Tensor:
+    return of_arrays(lambda a, b: sums.dot(a, b, axis=dim, keepdims=keepdim), x, y)
+
+
+def _sum(x: Tensor, dim: Any = None, keepdim: bool = True) -> Tensor:
+    return of_arrays(lambda a: sums.sum(a, dim, keepdims=keepdim), x)
+
+
+# softmax ----------------------------------------------------------------------------------------------
+
+
+def _softmax(name: str, settings: Settings, x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
+    if half_to_float or not x.dim():
+        return None
+    return of_arrays(lambda a: getattr(rowwise, name)(a, dim), x)
+
+
+def _softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype: Any) -> Tensor | None:
+    """y·(g − Σ g·y)."""
+    return y * (g - _dot(g, y, dim)) if y.dim() and dtype is y.dtype else None
+
+
+def _log_softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype: Any) -> Tensor | None:
+    """g − exp(y)·Σ g."""
+    if not y.dim() or dtype is not y.dtype:
+        return None
+    return g - torch.exp(y) * _sum(g, dim)
+
+
+# layer norm -------------------------------------------------------------------------------------------
+
+
+def _layer_norm(
+    settings: Settings, x: Tensor, shape: Sequence[int], weight: Any, bias: Any, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    axes = tuple(range(x.dim() - len(shape), x.dim()))
+    y = of_arrays(lambda a: rowwise.layer_norm(a, axes, eps=eps), x)
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
+    mean, scale = of_arrays(lambda a: sums.mean(a, axes, keepdims=True), x), _inverse_deviation(x, axes, eps)
+    return y, mean, scale
+
+
+def _inverse_deviation(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
+    return torch.rsqrt(of_arrays(lambda a: var(a, axes, keepdims=True), x) + eps)
+
+
+def _layer_norm_slope(
+    settings: Settings,
+    g: Tensor,
+    x: Tensor,
+    shape: Sequence[int],
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """r·(h − Σ h/n − y·Σ(h·y)/n) for h = g·weight and y = (x − m)·r; Σ g·y; Σ g."""
+    n, axes = prod(shape), tuple(range(x.dim() - len(shape), x.dim()))
+    y, others = (x - mean) * scale, tuple(range(x.dim() - len(shape)))
+    of_x = of_weight = of_bias = None
+    if needed[0]:
+        h = g if weight is None else g * weight
+        rows, along = h.flatten(-len(shape)), y.flatten(-len(shape))
+        of_y = (_dot(rows, along, -1) / n).reshape(mean.shape)
+        of_x = (h - _sum(h, axes) / n - y * of_y) * scale
+    if needed[1] and weight is not None:
+        of_weight = _over_rows(lambda a, b: sums.dot(a, b, axis=0), others, shape, g, y)
+    if needed[2] and bias is not None:
+        of_bias = _over_rows(lambda a: sums.sum(a, 0), others, shape, g)
+    return of_x, of_weight, of_bias
+
+
+def _over_rows(reduce: Any, others: tuple[int, ...], shape: Sequence[int], *tensors: Tensor) -> Tensor:
+    """Sum over all dimensions but the last ones, of this shape."""
+    rows = [t.reshape(-1, prod(shape)) for t in tensors]
+    return of_arrays(reduce, *rows).reshape(tuple(shape))
+
+
+# losses -----------------------------------------------------------------------------------------------
+
+
+def _mse(settings: Settings, x: Tensor, y: Tensor, reduction: int = MEAN) -> Tensor | None:
+    if y.dtype is not x.dtype:
+        return None
+    square = (x - y) ** 2
+    if reduction == MEAN:
+        return of_arrays(sums.mean, square)
+    return _sum(square, None, False) if reduction == SUM else square
+
+
+def _mse_slope(settings: Settings, g: Tensor, x: Tensor, y: Tensor, reduction: int) -> Tensor | None:
+    if y.dtype is not x.dtype:
+        return None
+    slope = (x - y) * 2
+    return (slope / slope.numel() if reduction == MEAN else slope) * g
+
+
+def _nll(
+    settings: Settings, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
+) -> tuple[Tensor, Tensor] | None:
+    """Weighted means of −x at the targets: both sums exact, their ratio rounded once."""
+    if x.dim() != 2 or not len(x) or not reduction:
+        return None
+    counted, losses, weights = _picked(x, target, weight, ignored)
+    total = _sum(weights, None, False)
+    if reduction == SUM:
+        return of_arrays(sums.dot, losses, weights), total
+    if not counted.any():
+        return torch.full_like(total, torch.nan), total
+    return of_arrays(lambda a, w: average(a, weights=w), losses, weights), total
+
+
+def _picked(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int) -> tuple[Tensor, ...]:
+    """Which samples count, their losses, and weights, 0 for those that do not."""
+    counted = target != ignored
+    at = torch.where(counted, target, 0)
+    losses = -x.gather(1, at[:, None]).squeeze(1)
+    weights = torch.ones_like(losses) if weight is None else weight[at]
+    return counted, torch.where(counted, losses, 0), torch.where(counted, weights, 0)
+
+
+def _nll_slope(
+    settings: Settings,
+    g: Tensor,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignored: int,
+    total: Tensor,
+) -> Tensor | None:
+    if x.dim() != 2 or not len(x) or not reduction:
+        return None
+    *_, weights = _picked(x, target, weight, ignored)
+    slope = -(weights / total if reduction == MEAN else weights) * g
+    classes = torch.arange(x.shape[1], device=x.device)
+    return torch.where(classes == target[:, None], slope[:, None], 0)
+
+
+# look-ups ---------------------------------------------------------------------------------------------
+
+
+def _added(base: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """Return the base with values added at places in C order, each place's sum rounded once."""
+    return of_arrays(_sums_at, base.contiguous(), places.reshape(-1), values.reshape(-1))
+
+
+def _sums_at(base: Array, places: Array, values: Array) -> Array:
+    xp, result = namespace(base), base.copy()
+    used, numbers = xp.unique(places, return_inverse=True)
+    flat = result.reshape(-1)
+    terms = xp.concatenate([flat[used], values])
+    labels = xp.concatenate([xp.arange(len(used), dtype=np.int64), numbers.reshape(-1).astype(np.int64)])
+    flat[used] = group_sum(terms, labels, len(used))
+    return result
+
+
+def _embedding_slope(
+    settings: Settings, g: Tensor, indices: Tensor, rows: int, padding: int, by_frequency: bool
+) -> Tensor | None:
+    if by_frequency:
+        return None
+    columns, at = g.shape[-1], indices.reshape(-1)
+    g, kept = g.reshape(-1, columns), at != padding
+    g, at = g[kept], at[kept]
+    places = at[:, None] * columns + torch.arange(columns, device=g.device)
+    return _added(g.new_zeros(rows, columns), places, g)
+
+
+def _index_add(
+    settings: Settings, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
+) -> Tensor | None:
+    if not x.dim() or index.dim() != 1 or source.dim() != x.dim() or source.dtype is not x.dtype:
+        return None
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    at = torch.where(index < 0, index + x.shape[dim], index).reshape(shape).expand_as(source)
+    return _added(x, _places(x, dim, at), source if alpha == 1 else source * alpha)
+
+
+def _scatter_add(settings: Settings, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
+    if not x.dim() or index.dim() != x.dim() or source.dtype is not x.dtype:
+        return None
+    source = source[tuple(slice(n) for n in index.shape)]
+    return _added(x, _places(x, dim, index), source)
+
+
+def _places(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return the places in C order of elements that keep their indices but for one."""
+    places, step = torch.zeros_like(index, dtype=torch.int64), 1
+    for d in reversed(range(x.dim())):
+        shape = [1] * x.dim()
+        shape[d] = -1
+        own = torch.arange(index.shape[d], device=index.device).reshape(shape)
+        places = places + (index if d == dim % x.dim() else own) * step
+        step *= x.shape[d]
+    return places
+
+
+def _index_put(
+    settings: Settings,
+    x: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Tensor | None:
+    """x[indices] += values, of indices for the first dimensions."""
+    given = [i for i in indices if i is not None]
+    whole = all(i is not None for i in indices) and all(not i.dtype.is_floating_point for i in given)
+    if not accumulate or not whole or any(i.dtype in (torch.bool, torch.uint8) for i in given):
+        return None
+    if values.dtype is not x.dtype:
+        return None
+    elements = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+    places = elements[tuple(given)]
+    return _added(x, places, values.expand_as(places))
+
+
+# statistics -------------------------------------------------------------------------------------------
+
+
+def _spread(
+    function: Any,
+    settings: Settings,
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensor | None:
+    if x.is_complex():
+        return None
+    ddof = 1 if correction is None else correction
+    return of_arrays(lambda a: function(a, _axes(dim, x), ddof=ddof, keepdims=keepdim), x)
+
+
+def _spread_and_mean(function: Any, settings: Settings, x: Tensor, *given: Any, **options: Any) -> Any:
+    spread = _spread(function, settings, x, *given, **options)
+    if spread is None:
+        return None
+    dim, keepdim = (given or (options.get("dim"),))[0], options.get("keepdim", False)
+    return spread, of_arrays(lambda a: sums.mean(a, _axes(dim, x), keepdims=keepdim), x)
+
+
+def _axes(dim: Sequence[int] | None, x: Tensor) -> tuple[int, ...] | None:
+    return tuple(dim) if dim and x.dim() else None
+
+
+def _norm(
+    settings: Settings,
+    x: Tensor,
+    ord: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor | None:
+    if ord != 2 or (dtype is not None and dtype is not x.dtype) or x.is_complex():
+        return None
+    axes = _axes(dim, x) or tuple(range(x.dim()))
+    return of_arrays(lambda a: _root_of_squares(a, axes, keepdim), x)
+
+
+def _root_of_squares(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    ndim = x.ndim
+    if not ndim:
+        return sums.norm(x.reshape(1)).reshape(())
+    kept = [a for a in range(ndim) if a not in {d % ndim for d in axes}]
+    rows = x.transpose(*kept, *(d % ndim for d in axes)).reshape(*(x.shape[a] for a in kept), -1)
+    result = sums.norm(rows, axis=-1)
+    shape = [1 if a not in kept else x.shape[a] for a in range(ndim)]
+    return namespace(x).asarray(result).reshape(shape if keepdims else [x.shape[a] for a in kept])
+
+
+def _cumsum(settings: Settings, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor | None:
+    if not x.dim() or (dtype is not None and dtype is not x.dtype):
+        return None
+    return of_arrays(lambda a: cumsum(a, dim), x)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_softmax": partial(_softmax, "softmax"),
+    "_log_softmax": partial(_softmax, "log_softmax"),
+    "mse_loss": _mse,
+    "index_add": _index_add,
+    "scatter_add": _scatter_add,
+    "cumsum": _cumsum,
+    "linalg_vector_norm": _norm,
+}
+_IN_PLACE = ("index_add", "scatter_add", "cumsum")
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    **_FUNCTIONS,
+    **{f"{name}.out": function for name, function in _FUNCTIONS.items()},
+    **{f"{name}_": _FUNCTIONS[name] for name in _IN_PLACE},
+    "_softmax_backward_data": _softmax_slope,
+    "_softmax_backward_data.out": _softmax_slope,
+    "_log_softmax_backward_data": _log_softmax_slope,
+    "_log_softmax_backward_data.out": _log_softmax_slope,
+    "native_layer_norm": _layer_norm,
+    "native_layer_norm_backward": _layer_norm_slope,
+    "mse_loss_backward": _mse_slope,
+    "mse_loss_backward.grad_input": _mse_slope,
+    "nll_loss_forward": _nll,
+    "nll_loss_backward": _nll_slope,
+    "embedding_dense_backward": _embedding_slope,
+    "_index_put_impl_": _index_put,
+    "var.correction": partial(_spread, var),
+    "std.correction": partial(_spread, std),
+    "var_mean.correction": partial(_spread_and_mean, var),
+    "std_mean.correction": partial(_spread_and_mean, std),
+}
+"""What computes each operator, by the name of its overload."""
