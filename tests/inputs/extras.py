@@ -25,7 +25,7 @@ PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 
 
 FORMS = tuple(n for n, r in PUBLIC.items() if r.heading in ("Elementary functions", "Functions of rows"))
-"""The functions of which `ozaki.torch` and `ozaki.jax` have forms with derivatives, which check arguments alike:
+"""The functions with derivatives in `ozaki.torch` and `ozaki.jax`, which check arguments alike:
 see `tests/torch/test_elementary.py` and `tests/jax/test_elementary.py`."""
 
 
