@@ -14,7 +14,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ozaki import elementary
 from ozaki.elementary.derivatives import SLOPES
-from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
@@ -44,7 +43,7 @@ class Markdown(griffe.Extension):
                 "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
-        for name in (n for n in elementary.NAMES if PUBLIC[n].dask):
+        for name in elementary.NAMES:
             text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
 

@@ -6,7 +6,7 @@ for arguments with which NumPy's own function is exact, or has what this library
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import EllipsisType
 from typing import Any
 
@@ -266,31 +266,47 @@ def _qr(accuracy: Any, a: Any, mode: str = "reduced") -> Any:
 def _elementary(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return an elementary function of real numbers, in the dtype that NumPy's has; None for others."""
 
-    def computed(accuracy: Any, x: Any, dtype: Any = None, **options: Any) -> Any:
-        if options or not _rounds(x, dtype=dtype, integers=True) or "c" in kinds_of([x]):
+    def computed(accuracy: Any, *x: Any, dtype: Any = None, **options: Any) -> Any:
+        kinds = kinds_of(x)
+        if options or not _rounds(*x, dtype=dtype, integers=ufunc is not np.power) or "c" in kinds:
             return None
-        x = np.asanyarray(x)
-        if dtype is None:  # of integers of 8 bits it is float16
-            dtype = x.dtype if kinds_of([x]) == {"f"} else ufunc.resolve_dtypes((x.dtype, None))[-1]
-        return function(x.astype(dtype, casting="same_kind", copy=False))
+        if dtype is None:  # of integers of 8 bits it is float16; a Python number takes the other's
+            given = [v if type(v) in (int, float) else np.asanyarray(v).dtype for v in x]
+            dtype = np.result_type(*given) if kinds == {"f"} else _natural(ufunc, x)
+        return function(*[np.asanyarray(v).astype(dtype, casting="same_kind", copy=False) for v in x])
 
     return computed
+
+
+def _natural(ufunc: np.ufunc, x: Sequence[Any]) -> np.dtype:
+    types = [type(v) if type(v) in (int, float) else np.asanyarray(v).dtype for v in x]
+    return np.dtype(ufunc.resolve_dtypes((*types, None))[-1])
 
 
 _ELEMENTARY = {
     ufunc: PUBLIC[name].value
     for name in elementary.NAMES
-    if isinstance(ufunc := getattr(np, name, None), np.ufunc) and ufunc.nin == 1
+    if isinstance(ufunc := getattr(np, name, None), np.ufunc)
     if ufunc is not np.sqrt  # IEEE 754's: NumPy's is the same
 }
+
+
+_pow = _elementary(np.power, PUBLIC["pow"].value)
+
+
+def _any_power(accuracy: Any, x: Any, exponent: Any, **options: Any) -> Any:
+    """Return a power; of an exponent that NumPy makes one rounding of by that."""
+    simple = _power(accuracy, x, exponent, **options)
+    return _pow(accuracy, x, exponent, **options) if simple is None else simple
+
 
 UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
     (np.matmul, "__call__"): _matmul,
     (np.vecdot, "__call__"): _vecdot,
     (getattr(np, "matvec", None), "__call__"): _matvec,
     (getattr(np, "vecmat", None), "__call__"): _vecmat,
-    (np.power, "__call__"): _power,
     **{(ufunc, "__call__"): _elementary(ufunc, function) for ufunc, function in _ELEMENTARY.items()},
+    (np.power, "__call__"): _any_power,
     (np.add, "reduce"): _reduction(sums.sum, axis=0),
     (np.add, "accumulate"): _reduction(cumulative.cumsum, axis=0),
 }

@@ -9,9 +9,10 @@ from typing import Any
 
 import dask.array as da
 
+from multiword.runtime.arrays import as_array
 from ozaki import elementary
 from ozaki.dask.arguments import checked_chunks
-from ozaki.public import PUBLIC, Record
+from ozaki.public import PUBLIC, Record, is_dask
 
 _IN_MEMORY = ("out", "where")
 """What only functions of arrays in memory take."""
@@ -23,13 +24,28 @@ _DIFFERENCE = """
 
     Parameters
     ----------
-    x : in chunks of NumPy or CuPy arrays.
+    {1} : in chunks of NumPy or CuPy arrays{2}.
 
     >>> import dask.array as da, numpy as np, ozaki
     >>> x = np.array([0.25, 0.5])
-    >>> np.array_equal(ozaki.{0}(da.from_array(x, chunks=1)).compute(), ozaki.{0}(x), equal_nan=True)
+    >>> lazy = da.from_array(x, chunks=1)
+    >>> np.array_equal(ozaki.{0}({3}).compute(), ozaki.{0}({4}), equal_nan=True)
     True
     """
+
+
+def _difference(record: Record) -> str:
+    names = record.arrays
+    more = "; arrays and numbers beside one, too" if len(names) > 1 else ""
+    lazy, whole = (", ".join([x] * len(names)) for x in ("lazy", "x"))
+    return _DIFFERENCE.format(record.name, ", ".join(names), more, lazy, whole)
+
+
+def _operand(x: Any, name: str) -> Any:
+    """Return a Dask array with its chunks checked, or a number; a NumPy array is one chunk."""
+    if isinstance(x, int | float):
+        return x
+    return checked_chunks(x if is_dask(x) else da.from_array(as_array(x, name), chunks=-1), name)
 
 
 def _on_dask(record: Record) -> Callable[..., da.Array]:
@@ -38,17 +54,21 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
 
     def lazy(*arguments: Any, **options: Any) -> da.Array:
         given = dict(signature.bind(*arguments, **options).arguments)
-        x = checked_chunks(given.pop("x"), "x")
+        operands = [_operand(given.pop(name), name) for name in record.arrays]
         function = partial(record.value, **given)
-        meta = function(x._meta)
-        return da.map_blocks(function, x, dtype=meta.dtype, meta=meta, token=f"ozaki-{record.name}")
+        meta = function(*[getattr(x, "_meta", x) for x in operands])
+        if len(operands) == 1:
+            return da.map_blocks(
+                function, *operands, dtype=meta.dtype, meta=meta, token=f"ozaki-{record.name}"
+            )
+        return da.core.elemwise(function, *operands, dtype=meta.dtype)  # chunks are aligned, and broadcast
 
     lazy.__name__, lazy.__qualname__, lazy.__module__ = record.name, record.name, "ozaki.dask"
     summary = str(inspect.getdoc(record.value)).partition(", correctly rounded")[0]
-    lazy.__doc__ = f"{summary} for each number of a Dask array, lazily." + _DIFFERENCE.format(record.name)
+    lazy.__doc__ = f"{summary} for each number of a Dask array, lazily." + _difference(record)
     lazy.__signature__ = signature  # type: ignore[attr-defined]
     return lazy
 
 
-ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.NAMES if PUBLIC[name].dask}
-"""The elementary functions of one array, by name."""
+ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.NAMES}
+"""The elementary functions, by name."""

@@ -25,8 +25,8 @@ PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 
 
 FORMS = tuple(n for n, r in PUBLIC.items() if r.heading in ("Elementary functions", "Functions of rows"))
-"""The functions with derivatives in `ozaki.torch` and `ozaki.jax`, which check arguments alike:
-see `tests/torch/test_elementary.py` and `tests/jax/test_elementary.py`."""
+"""The functions of which `ozaki.torch` and `ozaki.jax` have forms with derivatives. They check arguments
+alike: see `tests/torch/test_elementary.py` and `tests/jax/test_elementary.py`."""
 
 
 def public_names(module: str) -> list[str]:
@@ -147,6 +147,10 @@ _JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
         *_reductions("ozaki.dask", ELEMENTARY, holds="real", **_DASK),
+        *(_dots("ozaki.dask", n, holds="real", **_DASK)[0] for n in ("pow", "hypot", "logaddexp")),
+        Function(
+            "ozaki.dask.atan2", "y", lambda x: function_of("ozaki.dask", "atan2")(x, x), holds="real", **_DASK
+        ),
         *_reductions("ozaki.dask", (*ONE_ARRAY, "average", "cumsum"), **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
