@@ -229,6 +229,9 @@ DECIDED_BY_INTEGERS = 32
 """Arguments of a function that integers decide, in some 0.1 ms each, before its longer text is loaded or
 compiled, which takes from 0.03 to 0.5 s."""
 
+FEW_ARGUMENTS = 4096
+"""Numbers of a contiguous array that go straight to the compiled loop: threads would not pay."""
+
 # --- functions of rows ---
 
 ROW_BLOCK = 1 << 15

@@ -30,13 +30,22 @@ def evaluate(name: str, x: Sequence[Any], out: Any) -> None:
     first = _run(name, of_single, False)
 
     def work(block: slice) -> None:
-        arguments, target = [a[block] for a in x], out[block]
-        undecided = np.empty(len(target), np.uint8)
-        if first(*arguments, target, undecided):
-            where = np.flatnonzero(undecided.view(np.bool_))  # ten times as fast
-            target[where] = decide(name, [target[where], *(a[where] for a in arguments[1:])])
+        _evaluate(name, first, [a[block] for a in x], out[block])
 
     over_rows(work, len(out), 1, compiled_block(len(out)))
+
+
+def evaluate_few(name: str, x: np.ndarray, out: np.ndarray) -> None:
+    """Write a function's values of some numbers at once, in this thread."""
+    _evaluate(name, _run(name, out.dtype == np.float32, False), [x], out)
+
+
+def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray) -> None:
+    undecided = np.empty(len(out), np.uint8)
+    if first(*x, out, undecided):
+        where = np.flatnonzero(undecided.view(np.bool_))  # ten times as fast
+        with np.errstate(all="ignore"):
+            out[where] = decide(name, [out[where], *(a[where] for a in x[1:])])
 
 
 def decide(name: str, x: list[np.ndarray]) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import inf
 from typing import Any, TypeVar
 
@@ -32,9 +33,14 @@ def elementary(function: T) -> T:
 
 def apply(name: str, *x: Any, out: Any, where: Any) -> Any:
     """Return a function's values; what runs the texts is imported at the first call."""
+    return _api().apply(name, *x, out=out, where=where)
+
+
+@cache
+def _api() -> Any:
     from ozaki.elementary import api
 
-    return api.apply(name, *x, out=out, where=where)
+    return api
 
 
 @dataclass(frozen=True)
