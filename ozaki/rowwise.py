@@ -292,20 +292,22 @@ def _by_rows(x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, r
     if not x.size:
         return xp.empty([x.shape[a] for a in kept] if reduced else x.shape, dtype)
     rows = x.transpose(order).reshape(count, n)
-    result = xp.empty((count, 1 if reduced else n), dtype)
 
-    def work(block: slice) -> None:
-        part = to_float64(rows[block])
+    def computed(part: Array) -> Array:
+        part = to_float64(part)
         with quietly(part):
             if n < SHORT_ROW:
-                wide = compute(xp.ascontiguousarray(part.T), 0).T
-            else:
-                wide = compute(xp.ascontiguousarray(part), 1)
-            result[block] = _rounded(wide, dtype)
+                return _rounded(compute(xp.ascontiguousarray(part.T), 0).T, dtype)
+            return _rounded(compute(xp.ascontiguousarray(part), 1), dtype)
 
     if is_cupy(x):
-        work(slice(0, count))
+        result = computed(rows)
     else:
+        result = np.empty((count, 1 if reduced else n), dtype)
+
+        def work(block: slice) -> None:
+            result[block] = computed(rows[block])
+
         over_rows(work, count, n, ROW_BLOCK)
     if reduced:
         return result.reshape([x.shape[a] for a in kept])
