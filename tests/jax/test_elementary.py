@@ -28,7 +28,7 @@ def test_values_and_gradients_have_the_bits_of_arrays(name):
 
 def test_transformations():
     x, y = jnp.linspace(-3, 3, 6), jnp.linspace(0.5, 2, 6)
-    check_grads(ozaki.jax.pow, (y, x[:1]), order=2)
+    check_grads(ozaki.jax.pow, (y, x[:1]), order=2, modes=("rev",))
     assert same_bits(jax.jit(ozaki.jax.tanh)(x), ozaki.tanh(np.asarray(x)))
     rows = jax.vmap(ozaki.jax.hypot, (0, None))(x.reshape(2, 3), y[:3])
     assert same_bits(rows, ozaki.hypot(np.asarray(x).reshape(2, 3), np.asarray(y[:3])))
@@ -51,8 +51,8 @@ def test_functions_of_rows():
     ):
         assert same_bits(function(x), expected)
         assert same_bits(jax.jit(function)(x), expected)
-        check_grads(function, (x,), order=1)
-    check_grads(lambda w, b: front.layer_norm(x, -1, w, b), (w, b), order=1)
+        check_grads(function, (x,), order=1, modes=("rev",))
+    check_grads(lambda w, b: front.layer_norm(x, -1, w, b), (w, b), order=1, modes=("rev",))
     assert same_bits(jax.vmap(front.layer_norm)(x), ozaki.layer_norm(array))
     with pytest.raises(TypeError, match="weight must be"):
         front.rms_norm(x, -1, w[1:])
