@@ -33,6 +33,7 @@ from tests.fuzz import (
     exact_sums,
     exact_words,
     functions,
+    mixtures,
     shared,
     situations,
     spectra,
@@ -42,7 +43,7 @@ from tests.fuzz.tally import Tally, one_case, one_thread, reproducer, run, seed_
 
 _MODULES = (
     *(exact_products, exact_matmul, exact_sums, exact_state, exact_words, exact_bounds),
-    *(exact_int8, exact_linalg, functions, spectra, shared, situations),
+    *(exact_int8, exact_linalg, functions, spectra, shared, situations, mixtures),
 )
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.campaign"

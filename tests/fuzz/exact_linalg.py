@@ -1,7 +1,10 @@
 """Verified linear algebra against rationals."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -166,4 +169,62 @@ def proofs(draw: Draw) -> None:
         PROOFS[name](a, b)
 
 
-CHECKS = {"linalg.verified.solve": solve, "linalg.verified": proofs}
+def _proved(a: np.ndarray, b: np.ndarray, s: int, t: int) -> dict[str, Callable[[], Any]]:
+    """What each function proves of 2**s·A and 2**t·B, with the exponent by which it is divided."""
+    x, y = a * 2.0**s, b * 2.0**t
+    hermitian = np.tril(x) + np.tril(x, -1).conj().T
+    np.fill_diagonal(hermitian, x.diagonal().real)
+    tall = x[:, : max(1, len(x) // 2)]
+    return {
+        "solve": lambda: (verified.solve(x, y), t - s),
+        "inv": lambda: (verified.inv(x), -s),
+        "certify": lambda: (verified.certify(x).solve(y), t - s),
+        "lstsq": lambda: (verified.lstsq(tall, y), t - s),
+        "eigh": lambda: (verified.eigh(hermitian), s),
+        "svdvals": lambda: (verified.svdvals(x), s),
+        "det": lambda: _mantissa(verified.det(x), len(x) * s),
+        "is_positive_definite": lambda: (verified.is_positive_definite(hermitian), 0),
+    }
+
+
+def _mantissa(det: Any, exponent: int) -> tuple[SimpleNamespace, int]:
+    value = det.mantissa * 2.0 ** (det.exponent - exponent)
+    return SimpleNamespace(value=value, bound=abs(value) * det.relative), 0
+
+
+def scales(draw: Draw) -> None:
+    """Every proof of A and B times powers of two is that of A and B: it holds, and is as good."""
+    rng, n = draw.rng, draw.size("n", 1, 8)
+    dtype = np.dtype(draw.pick("dtype", "float64", "complex128"))
+    a, b = conditioned(rng, n, draw.size("digits", 0, 14), dtype), rng.standard_normal((n, 2)).astype(dtype)
+    if draw.chance(0.3):
+        a, b = rng.integers(-9, 10, (n, n)).astype(dtype), rng.integers(-9, 10, (n, 2)).astype(dtype)
+    a, b = (np.where(abs(x) < 2.0**-60, 0, x) for x in (a, b))
+    s, t = draw.size("of A", -900, 900), draw.size("of B", -900, 900)
+    if abs(t - s) > 900:  # the solution would not be a number
+        t = s
+    name = draw.pick("function", *_proved(a, b, 0, 0))
+    usual, scaled = (_outcome(_proved(a, b, *powers)[name]) for powers in ((0, 0), (s, t)))
+    if not (isinstance(usual, tuple) and isinstance(scaled, tuple)):
+        check(f"{name}: of another scale", usual == scaled, f"{usual} and {scaled} of {a!r}, {b!r}")
+        return
+    off, allowed = abs(usual[0] - scaled[0]), usual[1] + scaled[1]
+    check(f"{name}: both cannot hold", np.all(off <= allowed * (1 + 2.0**-40)), f"{usual}, {scaled}")
+    for one, other in ((usual, scaled), (scaled, usual)):
+        as_good = one[1] <= 2 * other[1] + one[2] + 2.0**-80 * abs(one[0])  # integers have no error
+        check(f"{name}: as good at another scale", np.all(as_good), f"{usual} and {scaled} of {a!r}, {b!r}")
+
+
+def _outcome(prove: Callable[[], Any]) -> Any:
+    """Value, bound, and what bounds cannot be smaller than, in units of the unscaled result."""
+    try:
+        result, exponent = prove()
+    except (verified.SingularError, verified.NotProvedError) as error:
+        return type(error).__name__
+    if not hasattr(result, "bound"):
+        return bool(result)
+    value, bound = (np.asarray(x) * 2.0**-exponent for x in (result.value, result.bound))
+    return value, bound, 2.0 ** max(-1060 - exponent, -1060)
+
+
+CHECKS = {"linalg.verified.solve": solve, "linalg.verified": proofs, "linalg.verified: scales": scales}

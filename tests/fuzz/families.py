@@ -62,6 +62,12 @@ FAMILIES = {
     "elementary functions": Family(" ".join(elementary.NAMES), INTEGERS),
     "functions of rows": Family(_ROWS, INTEGERS),
     "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
+    "linalg.verified: scales": Family(
+        "linalg.verified.solve linalg.verified.inv linalg.verified.certify linalg.verified.det"
+        " linalg.verified.lstsq linalg.verified.eigh linalg.verified.svdvals"
+        " linalg.verified.is_positive_definite",
+        BITS,
+    ),
     "linalg.verified": Family(
         "linalg.verified.inv linalg.verified.certify linalg.verified.det linalg.verified.lstsq"
         " linalg.verified.eigh linalg.verified.svdvals linalg.verified.is_positive_definite",
@@ -75,6 +81,9 @@ FAMILIES = {
     "multiword.matmul": Family("multiword.matmul multiword.matmul_plan", BOUND),
     "batched_matmul": Family("multiword.batched_matmul multiword.HalfComplex", BOUND),
     "situation: wrong out": Family("", BITS),
+    "situation: merges": Family("ExactSum", INTEGERS),
+    "situation: scratch memory": Family("", BITS),
+    "situation: mixed libraries": Family("", BITS),
     "situation: re-entry": Family("", BITS),
     "situation: float modes": Family("", BITS),
     "situation: threads": Family("", BITS),

@@ -5,7 +5,6 @@ and blocks are refused, or computed exactly.
 """
 
 import contextlib
-import inspect
 import os
 import platform
 import select
@@ -312,44 +311,7 @@ def blocks(draw: Draw) -> None:
     check(f"blocks: {kind} rounded", float(got) == exact, f"{got!r} instead of {exact!r}")
 
 
-def _parameters(name: str) -> dict[str, inspect.Parameter]:
-    value = getattr(ozaki, name)
-    return dict(inspect.signature(value).parameters) if inspect.isfunction(value) else {}
-
-
-WITH_OUT = tuple(name for name in ozaki.__all__ if "out" in _parameters(name))
-
-
-def wrong_out(draw: Draw) -> None:
-    """`out` of a kind, shape or dtype that is not the result's is refused, and keeps its numbers."""
-    name, tensors = draw.pick("function", *WITH_OUT), draw.chance(0.3) and find_spec("torch") is not None
-    function, n = getattr(ozaki, name), draw.size("n", 1, 9)
-    required = [
-        p for p in _parameters(name).values() if p.default is p.empty and p.kind is not p.KEYWORD_ONLY
-    ]
-    x = draw.rng.standard_normal((n, n)).astype(draw.pick("dtype", "float32", "float64"))
-    operand = import_module("torch").from_numpy(x) if tensors else x
-    kinds = {
-        "list": [0.0] * n,
-        "number": 0.0,
-        "masked": np.ma.zeros((n, n)),
-        "text": np.full((n, n), "7"),
-        "shape": np.full((n, n, 2), 7.0),
-        "read only": np.broadcast_to(np.full(n + 1, 7.0), (n + 2, n + 1)),
-        "object": np.full((n, n), 7, object),
-    }
-    out = kinds[draw.pick("out", *kinds)]
-    before = repr(out)
-    try:
-        function(*[operand] * len(required), out=out)
-    except (TypeError, ValueError):
-        check("out was written to", repr(out) == before, f"{name}: {out!r}")
-        return
-    check("out of a wrong kind was taken", False, f"{name}: {out!r}")
-
-
 CHECKS = {
-    "situation: wrong out": wrong_out,
     "situation: re-entry": reentry,
     "situation: float modes": float_modes,
     "situation: threads": threads,
