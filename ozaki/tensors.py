@@ -90,7 +90,11 @@ def _class(module: str, name: str) -> Callable[[], Any]:
     return lambda: getattr(sys.modules.get(module), name, ())
 
 
-_CLASSES = {"PyTorch": _class("torch", "Tensor"), "JAX": _class("jax", "Array")}
+_CLASSES = {
+    "PyTorch": _class("torch", "Tensor"),
+    "JAX": _class("jax", "Array"),
+    "Dask": _class("dask.array", "Array"),
+}
 
 
 _PLAIN = (str, int, float, complex)

@@ -50,3 +50,15 @@ def test_each_matrix_of_a_stack_has_the_bits_that_it_has_alone(shapes, accuracy,
 def test_libraries_that_another_thread_is_importing_are_no_concern(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, ModuleType(name))  # as it is before its first line has run
     assert ozaki.sum(np.ones(3)) == 3
+
+
+@pytest.mark.parametrize("package", ["torch", "jax.numpy"])
+def test_dask_arrays_beside_others_are_refused(package):
+    """Neither is copied into the other's library without a word."""
+    other, da = pytest.importorskip(package), pytest.importorskip("dask.array")
+    lazy, x = da.ones((4, 4)), other.ones((4, 4), dtype=other.float32)
+    for name in ("matmul", "dot", "einsum", "cov"):
+        subscripts = ("ij,jk",) if name == "einsum" else ()
+        for pair in ((lazy, x), (x, lazy)):
+            with pytest.raises(TypeError, match="arrays must be of one kind, but they are Dask and"):
+                getattr(ozaki, name)(*subscripts, *pair)

@@ -185,7 +185,8 @@ BINARY = "matmul", "dot", "vdot", "vecdot", "inner", "outer", "tensordot", "accu
 def mixed(draw: Draw) -> None:
     """Arrays of two libraries in one call are refused by a TypeError or, by Dask, taken as its own."""
     here = [name for name, (package, _) in LIBRARIES.items() if find_spec(package)]
-    name, x = draw.pick("function", *BINARY), draw.rng.standard_normal((4, 4))
+    name = draw.pick("function", *BINARY)
+    x = draw.rng.standard_normal(4 if name == "dot" else (4, 4))
     one, other = (draw.pick(side, "NumPy", *here) for side in ("left", "right"))
     if one == other:
         return
