@@ -164,7 +164,9 @@ def wrong_out(draw: Draw) -> None:
     if kind in LIBRARIES and not find_spec(LIBRARIES[kind][0]):
         return
     function, n = getattr(ozaki, name), draw.size("n", 1, 9)
-    x = draw.rng.standard_normal((n, n)).astype(draw.pick("dtype", "float32", "float64"))
+    x = draw.rng.standard_normal(n if name == "dot" else (n, n)).astype(
+        draw.pick("dtype", "float32", "float64")
+    )
     operands = [_tensor(x) if tensors else x] * _required(name)
     right = np.full_like(np.asarray(function(*[x] * len(operands))), 7.0)
     if np.longdouble().itemsize == 8 and kind == "longdouble":
