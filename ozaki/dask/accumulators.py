@@ -1,8 +1,8 @@
 """The exact sums of chunks, and their merge: what a tree reduction of Dask's is made of.
 
-A chunk comes to its `PartialSums`: one accumulator for each sum that the function needs, in its short form
-where that will do (`extracted`), and how many numbers each output has had. They merge in any order; the last
-task rounds them.
+A chunk comes to its `ChunkSums`: one accumulator for each sum that the function needs, in its short form
+where that will do (`ozaki.sums.partial`), and how many numbers each output has had. They merge in any order;
+the last task rounds them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,14 @@ import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from multiword.runtime.arrays import Array, device_of
-from ozaki.dask.extracted import ExtractedSums
+from multiword.runtime.arrays import Array
 from ozaki.dask.tasks import flat, task
-from ozaki.sums.arguments import real_dtype, reduced_shape
-from ozaki.sums.exact.summands import Summands
-from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.arguments import reduced_shape
+from ozaki.sums.partial import Sums, added_up, summed
 from ozaki.sums.table import Reduction
 
-Sums = ExactSum | ExtractedSums
-"""What adds up exactly."""
 
-
-class PartialSums(NamedTuple):
+class ChunkSums(NamedTuple):
     """The accumulators of some chunks, and how many numbers each output has had."""
 
     totals: tuple[Sums, ...]
@@ -82,7 +77,7 @@ def _chunk_sums(
     exact: np.dtype,
     masked: bool,
     **_: Any,
-) -> PartialSums:
+) -> ChunkSums:
     """The partial sums of one chunk."""
     outputs = tuple(a for a in range(x.ndim) if a not in axis)
     first, second = (z if z is None else z.transpose((*axis, *outputs)) for z in (x, y))
@@ -91,16 +86,7 @@ def _chunk_sums(
         first, left = reduction.counted(first, len(axis), second if masked else None)
         counts = np.array(left, np.int64)
     shape = tuple(x.shape[a] for a in outputs)
-    return PartialSums(tuple(summed(terms(first, second), exact, shape) for terms in reduction.sums), counts)
-
-
-def summed(summands: list[list[Summands]], dtype: np.dtype, shape: tuple[int, ...]) -> Sums:
-    """The sums of summands of shape (..., *shape), in their short form if possible; of one part real."""
-    dtype = dtype if len(summands) == 2 else real_dtype(dtype)
-    if (short := ExtractedSums.of(dtype, shape, summands)) is not None:
-        return short
-    with device_of(summands[0][0].factors[0]):
-        return ExactSum(dtype, shape)._add(summands).compact()
+    return ChunkSums(tuple(summed(terms(first, second), exact, shape) for terms in reduction.sums), counts)
 
 
 def _finished(
@@ -117,18 +103,7 @@ def _finished(
     return result.reshape(shape)
 
 
-def _merged(parts: Any, **_: Any) -> PartialSums:
+def _merged(parts: Any, **_: Any) -> ChunkSums:
     """Nested lists of partial sums, merged; they are left as they are: other tasks may want them."""
     totals, counts = zip(*flat(parts), strict=True)
-    return PartialSums(tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts))
-
-
-def added_up(sums: Sequence[Sums]) -> Sums:
-    """The sum of accumulators, in its short form if these are and it will do."""
-    short = [x for x in sums if isinstance(x, ExtractedSums)]
-    if len(short) == len(sums) and (together := short[0].merge(short[1:])) is not None:
-        return together
-    total = ExactSum(sums[0].dtype, sums[0].shape)
-    for x in sums:
-        total.merge(x.exact() if isinstance(x, ExtractedSums) else x)
-    return total.compact()
+    return ChunkSums(tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts))

@@ -16,10 +16,8 @@ from dask.array.utils import meta_from_array
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, device_of, namespace
 from multiword.runtime.options import integer
-from ozaki.dask.accumulators import Sums, added_up, summed
 from ozaki.dask.arguments import (
     accumulator_dtype,
     as_chunk,
@@ -28,17 +26,13 @@ from ozaki.dask.arguments import (
     no_out,
     without_empty_chunks,
 )
-from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.tasks import objects, task
-from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import DType, axes_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
-from ozaki.sums.exact.fixed_point import DIGIT_BITS, flagged
+from ozaki.sums.partial import Sums, added_up, as_numbers, summed
 from ozaki.sums.table import elements
 
 _TASK = "ozaki.dask.cumsum"
-_UNIT = 1020
-"""Digits of 2**1020 and more may be too large for float64: from there on 15 units to a number."""
 
 
 def cumsum(x: Any, axis: int | None = None, dtype: DType = None, out: None = None) -> da.Array:
@@ -129,39 +123,5 @@ def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype, decl
     """The running sums of a chunk, after the exact sums of what comes before it."""
     x = as_chunk(x, "x", declared)
     with device_of(x):
-        first = before if before is None else _as_numbers(before, 2 * x.shape[axis])
+        first = before if before is None else as_numbers(before, 2 * x.shape[axis])
         return running_sums(x, axis, target, first)
-
-
-def _as_numbers(sums: Sums, count: int) -> Array:
-    """A few numbers, along a new first axis, that add up to exact sums: in float64, or complex128.
-
-    Sums that are out of range even with `count` numbers more may be cut short.
-    """
-    total = sums.exact() if isinstance(sums, ExtractedSums) else sums
-    exact = total.fixed_point()
-    xp, exponents = namespace(exact.flags), exact.exponent + DIGIT_BITS * np.arange(len(exact.digits))
-    within = int((exponents < _UNIT).sum())
-    scales = xp.asarray(exponents[:within, None].astype(np.int32))
-    numbers = xp.ldexp(exact.digits[:within].astype(np.float64), scales)
-    for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
-        numbers[i], numbers[i - 1] = two_sum(numbers[i], numbers[i - 1])
-    if within < len(exponents):
-        zeros = xp.zeros((int(exponents[within] - _UNIT) // DIGIT_BITS, exact.digits.shape[1]), np.int64)
-        numbers = xp.concatenate([numbers, _large(xp.concatenate([zeros, exact.digits[within:]]), count)])
-    first = flagged(xp.zeros(exact.flags.size), exact.flags)
-    numbers = xp.concatenate([first[None], xp.where(numbers == 0, -0.0, numbers)])  # which changes no sum
-    parts = list(xp.moveaxis(numbers.reshape(len(numbers), total._parts, *total.shape), 1, 0))
-    return joined(parts, np.result_type(total.dtype, np.float64))
-
-
-def _large(digits: Array, count: int) -> Array:
-    """Numbers that add up to digits in units of 2**1020, or to more than `count` numbers make up for."""
-    xp, units = namespace(digits), digits[-1] * 0
-    for digit in digits[::-1]:
-        units = (xp.clip(units, -(1 << 29), 1 << 29) << DIGIT_BITS) + digit
-    most = 32 * (count + 2)  # of which 16 are more than the largest number
-    units = xp.clip(units, -most, most)
-    largest = int(abs(units).max()) if units.size else 0
-    steps = 15 * xp.arange(-(-largest // 15)).reshape(-1, *[1] * units.ndim)
-    return (xp.clip(abs(units) - steps, 0, 15) * xp.sign(units)).astype(np.float64) * 2.0**_UNIT

@@ -110,7 +110,7 @@ def _of_chunk(index: np.ndarray, x: np.ndarray, *, reduction: Reduction, size: i
     columns = groups.columns_of(groups.label_vector(index, size), prod(shape[:-1]), size)
     sums = [terms(x.reshape(-1)) for terms in reduction.sums]
     totals = [
-        ExactSum(dtype if len(of) > 1 else real_dtype(dtype), shape)._add_groups(of, columns) for of in sums
+        ExactSum(dtype if len(of) > 1 else real_dtype(dtype), shape).merge_terms(of, columns) for of in sums
     ]
     return _ExactSums(totals, np.broadcast_to(np.bincount(index, minlength=size), shape))
 

@@ -133,7 +133,7 @@ def _finished(
     totals: Sequence[Sums], counts: Any, reduction: Reduction, target: np.dtype, **options: Any
 ) -> Any:
     """The rounded results of merged sums, in their shape, where they lie."""
-    sums, shape = [total._fixed_points() for total in totals], totals[0].shape
+    sums, shape = [total.fixed_points() for total in totals], totals[0].shape
     like = sums[0][0].flags
     if not reduction.plain:  # what is more than the sums is made of them on the host
         sums = [[part.on_host() for part in parts] for parts in sums]

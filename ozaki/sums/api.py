@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -16,7 +14,6 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     where_lies,
 )
-from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
     DType,
@@ -26,15 +23,12 @@ from ozaki.sums.arguments import (
     check_matrices,
     check_ord,
     deliver,
-    format_of,
     mask_of,
     numbers,
     reduced_shape,
     summed_dtype,
 )
-from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.exact.reduction import rounded_sums
-from ozaki.sums.exact.summands import Summands, products
+from ozaki.sums.exact.summands import products
 from ozaki.sums.repeated import repeatable
 from ozaki.sums.table import (
     MEAN,
@@ -104,16 +98,11 @@ def sum(
     array([ 1.e+100, -1.e+100])
     """
     x = numbers(x, "x")
-    axes = axes_of(axis, x.ndim)
-    shape = reduced_shape(x.shape, axes, keepdims)
-    target = REDUCTIONS["sum"].dtype((x,), dtype, out, shape)
     if where is not None:
         x = namespace(x).where(mask_of(where, x), x, namespace(x).zeros((), x.dtype))
     if initial is not None:
-        x, axes, keepdims = _after(initial, x, axes), (0,), False
-    if target.kind in "iub":
-        return deliver(namespace(x).sum(x, axis=axes, dtype=target, keepdims=keepdims).reshape(shape), out)
-    return deliver(_reduced(x, axes, target).reshape(shape), out)
+        return _sum_after(initial, x, axis, dtype, out, keepdims)
+    return REDUCTIONS["sum"]((x,), axis, dtype, out, keepdims)
 
 
 @reduction(MEAN, torch="mean", jax="mean")
@@ -136,14 +125,7 @@ def mean(
     >>> mean(np.full(10, 0.1)) == 0.1
     np.True_
     """
-    x = numbers(x, "x")
-    axes = axes_of(axis, x.ndim)
-    count = prod(x.shape[a] for a in axes)
-    if where is not None or not count:
-        return REDUCTIONS["mean"]((x,), axis, dtype, out, keepdims, where)
-    shape = reduced_shape(x.shape, axes, keepdims)
-    target = REDUCTIONS["mean"].dtype((x,), dtype, out, shape)
-    return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
+    return REDUCTIONS["mean"]((numbers(x, "x"),), axis, dtype, out, keepdims, where)
 
 
 @reduction(Reduction((products,), rounded_totals, product_dtype), torch="dot", example="x")
@@ -183,7 +165,7 @@ def dot(
     if axis is None:
         x, y, axis = numbers(x, "x"), numbers(y, "y"), -1
         check_matrices(x.shape, y.shape)
-    return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
+    return REDUCTIONS["dot"](_pair(x, y), axis, dtype, out, keepdims)
 
 
 @reduction(Reduction((conjugate_products,), rounded_totals, product_dtype), torch="vdot", example="x")
@@ -201,9 +183,10 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     x, y = numbers(x, "x"), numbers(y, "y")
     if x.size != y.size:
         raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
+    check_same_device(x=x, y=y)
     if x.shape != y.shape:
         x, y = x.reshape(-1), y.reshape(-1)
-    return _dot(x, y, None, dtype, out, False, conjugate=True)
+    return REDUCTIONS["vdot"]((x, y), None, dtype, out, False)
 
 
 @reduction(Reduction((squares,), rounded_totals, quotient_dtype, root=True, real="a norm"))
@@ -230,13 +213,8 @@ def norm(
     np.float64(5.0)
     """
     x = numbers(x, "x")
-    axes = axes_of(axis, x.ndim)
-    check_ord(ord, len(axes))
-    shape = reduced_shape(x.shape, axes, keepdims)
-    target = REDUCTIONS["norm"].dtype((x,), dtype, out, shape)
-    real = _as_real(x)
-    axes = (*axes, x.ndim) if x.dtype.kind == "c" else axes
-    return deliver(_parts([[Summands((real, real))]], axes, target, root=True)[0].reshape(shape), out)
+    check_ord(ord, len(axes_of(axis, x.ndim)))
+    return REDUCTIONS["norm"]((x,), axis, dtype, out, keepdims)
 
 
 @reduction(Reduction((squares,), means, quotient_dtype, root=True, real="a root mean square"))
@@ -261,20 +239,22 @@ def rms(
     return REDUCTIONS["rms"]((numbers(x, "x"),), axis, dtype, out, keepdims, where)
 
 
-def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool, conjugate: bool) -> Any:
+def _pair(x: Any, y: Any) -> tuple[Array, Array]:
+    """Two arrays of numbers, broadcast to one shape."""
     x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
     if x.shape != y.shape:
         broadcast_shape(x=x.shape, y=y.shape)
         x, y = xp.broadcast_arrays(x, y)
+    return x, y
+
+
+def _sum_after(initial: Any, x: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool) -> Any:
+    """The sums that begin with initial numbers, which go before the others on one axis."""
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
-    target = REDUCTIONS["dot"].dtype((x, y), dtype, out, shape)
-    if target.kind in "iub":
-        terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
-        return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
-    parts = _parts(products(x, y, conjugate), axes, target)
-    return deliver(joined(parts, target).reshape(shape), out)
+    target, rows = REDUCTIONS["sum"].dtype((x,), dtype, out, shape), _after(initial, x, axes)
+    return deliver(REDUCTIONS["sum"]((rows,), 0, target, None, False).reshape(shape), out)
 
 
 def _after(initial: Any, x: Array, axes: tuple[int, ...]) -> Array:
@@ -307,38 +287,3 @@ def _without_loss(x: Array, dtype: np.dtype) -> Array | None:
         if real is not x and x.dtype.kind == "c":
             same &= x.imag == 0
     return converted if bool(same.all()) else None
-
-
-def _as_real(x: Array) -> Array:
-    """A view of the real and imaginary parts of a complex array, along one more axis; or x itself."""
-    if x.dtype.kind != "c":
-        return x
-    real = x.real
-    strides = (*x.strides, real.itemsize)
-    return namespace(x).lib.stride_tricks.as_strided(real, (*x.shape, 2), strides)
-
-
-def _reduced(x: Array, axes: tuple[int, ...], target: np.dtype, divisor: int = 1) -> Array:
-    """The rounded sums, or means, of an array over axes; real and imaginary parts in one pass."""
-    (sums,) = _parts([[Summands((_as_real(x),))]], axes, target, divisor)
-    return sums.view(target)[..., 0] if x.dtype.kind == "c" else joined([sums], target)
-
-
-def _parts(
-    parts: Sequence[Sequence[Summands]],
-    axes: tuple[int, ...],
-    target: np.dtype,
-    divisor: int = 1,
-    root: bool = False,
-) -> list[Array]:
-    """Sum each part's summands over axes, the rest of the axes in order, and round to the target's parts."""
-    if axes != (0,) and axes != tuple(range(len(axes))):
-        order = axes + tuple(a for a in range(len(parts[0][0].shape)) if a not in axes)
-        parts = [[terms.apply(lambda x: x.transpose(order)) for terms in part] for part in parts]
-    rounding = _rounding(target, divisor, root)
-    return [rounded_sums(part, len(axes), rounding) for part in parts]
-
-
-@lru_cache(maxsize=64)
-def _rounding(target: np.dtype, divisor: int, root: bool) -> Rounding:
-    return Rounding(format_of(target), divisor, root)

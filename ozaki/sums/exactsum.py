@@ -40,7 +40,7 @@ from ozaki.sums.exact.fixed_point import (
 )
 from ozaki.sums.exact.groups import add_groups, check_labels
 from ozaki.sums.exact.reduction import accumulate
-from ozaki.sums.exact.summands import Summands, products
+from ozaki.sums.exact.summands import Summands, Terms, products
 from ozaki.sums.groups import columns_of, label_vector
 
 
@@ -121,7 +121,7 @@ class ExactSum:
         the shape does not fit.
         """
         x = self._checked(array, "array")
-        return self._add([[Summands((component,))] for component in real_parts(x)])
+        return self.merge_terms([[Summands((component,))] for component in real_parts(x)])
 
     @on_device_of_arrays
     def add_products(self, x: Array, y: Array) -> ExactSum:
@@ -130,7 +130,7 @@ class ExactSum:
         check_same_device(x=x, y=y)
         if x.shape != y.shape:
             raise ValueError(f"x and y must have one shape, got {x.shape} and {y.shape}")
-        return self._add(products(x, y))
+        return self.merge_terms(products(x, y))
 
     @on_device_of_arrays
     def add_groups(self, values: Array, labels: Array) -> ExactSum:
@@ -160,7 +160,7 @@ class ExactSum:
         if x.shape != (*self.shape[:-1], index.size):
             raise ValueError(f"values must have shape {(*self.shape[:-1], index.size)}, got {x.shape}")
         parts = [[Summands((component.reshape(-1),))] for component in real_parts(x)]
-        return self._add_groups(parts, columns_of(index, prod(self.shape[:-1]), self.shape[-1]))
+        return self.merge_terms(parts, columns_of(index, prod(self.shape[:-1]), self.shape[-1]))
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add what another accumulator of the same dtype and shape holds; return self."""
@@ -175,6 +175,35 @@ class ExactSum:
             sums = self._sums.copy()
             sums.merge(other._sums)
             self._sums = sums
+        return self
+
+    def merge_terms(self, parts: Terms, columns: Array | None = None) -> ExactSum:
+        """Add summands (`ozaki.sums.exact.summands`), not checked, over their leading axes; return self.
+
+        Parameters
+        ----------
+        parts : the summands of the real part, and of the imaginary part of a complex dtype.
+        columns : of one-dimensional summands, the element that each term goes to, in C order.
+        """
+        size, sums = prod(self.shape), self._sums.copy()
+        for i, summands in enumerate(parts):
+            part = slice(i * size, (i + 1) * size)
+            if columns is None:
+                accumulate(sums, part, summands, len(summands[0].shape) - len(self.shape))
+            else:
+                total = Superaccumulator(sums.range, size, namespace(columns))
+                add_groups(total, summands, columns)
+                sums.merge(total, part)
+        self._sums = sums
+        return self
+
+    def merge_values(self, parts: Sequence[Sequence[FixedPoint]]) -> ExactSum:
+        """Add exact values of all elements, any number for the real part, and for the imaginary one."""
+        size, sums = prod(self.shape), self._sums.copy()
+        for i, values in enumerate(parts):
+            for value in values:
+                sums.add(value, slice(i * size, (i + 1) * size))
+        self._sums = sums
         return self
 
     def compact(self) -> ExactSum:
@@ -256,7 +285,7 @@ class ExactSum:
         with device_of(self._sums.flags):
             return self._sums.copy().fixed_point()
 
-    def _fixed_points(self) -> list[FixedPoint]:
+    def fixed_points(self) -> list[FixedPoint]:
         """Return the exact values of the real parts, then of the imaginary ones, if any."""
         exact, size = self.fixed_point(), prod(self.shape)
         return [exact.columns(slice(i * size, (i + 1) * size)) for i in range(self._parts)]
@@ -434,25 +463,6 @@ class ExactSum:
         if lead < 0 or x.shape[lead:] != self.shape:
             raise ValueError(f"{name} must have shape (..., *{self.shape}), got {x.shape}")
         return x
-
-    def _add(self, parts: list[list[Summands]]) -> ExactSum:
-        """Add the summands of the real, and of the imaginary part; an exception leaves all as it was."""
-        size, sums = prod(self.shape), self._sums.copy()
-        for part, summands in enumerate(parts):
-            reduced = len(summands[0].shape) - len(self.shape)
-            accumulate(sums, slice(part * size, (part + 1) * size), summands, reduced)
-        self._sums = sums
-        return self
-
-    def _add_groups(self, parts: list[list[Summands]], columns: Array) -> ExactSum:
-        """Add one-dimensional summands of the real, and of the imaginary part, to the columns of each."""
-        size, sums = prod(self.shape), self._sums.copy()
-        for part, summands in enumerate(parts):
-            total = Superaccumulator(sums.range, size, namespace(columns))
-            add_groups(total, summands, columns)
-            sums.merge(total, slice(part * size, (part + 1) * size))
-        self._sums = sums
-        return self
 
     def _compacted(self) -> Superaccumulator:
         sums = self._sums

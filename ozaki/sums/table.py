@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from itertools import zip_longest
 from math import nan, prod
 from typing import Any, TypeVar, cast
@@ -48,7 +48,7 @@ Terms = Callable[..., list[list[Summands]]]
 
 def elements(x: Array, _: Array | None = None) -> list[list[Summands]]:
     """Return the terms of Σ x."""
-    return [[Summands((part,))] for part in real_parts(x)]
+    return [[Summands((part,))] for part in real_parts(x)] if x.dtype.kind == "c" else [[Summands((x,))]]
 
 
 def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
@@ -202,23 +202,37 @@ class Reduction:
         **options: Any,
     ) -> Any:
         """Return what the public function returns for arrays of one shape."""
-        x, axes = arrays[0], axes_of(axis, arrays[0].ndim)
-        shape, where = reduced_shape(x.shape, axes, keepdims), None if where is None else mask_of(where, x)
+        x = arrays[0]
+        axes = axes_of(axis, x.ndim)
+        shape = reduced_shape(x.shape, axes, keepdims)
         target = self.dtype(arrays, dtype, out, shape)
-        result = self._at_once(arrays, axes, target) if where is None and not self.skip_nan else None
-        if result is None:
-            result = self.of(arrays, axes, target, where, **options)
+        if target.kind in "iub":
+            result = _integer_sums(arrays, axes, target)
+        elif self.finish is rounded_totals and where is None and not self.skip_nan:
+            result = self._at_once(arrays, axes, target, 1)
+        elif self.finish is means and where is None and not self.skip_nan and 0 not in x.shape:
+            result = self._at_once(arrays, axes, target, prod([x.shape[a] for a in axes]))
+        else:
+            result = self.of(arrays, axes, target, None if where is None else mask_of(where, x), **options)
         return deliver(result.reshape(shape), out)
 
-    def _at_once(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype) -> Array | None:
-        """Return the results of `of` without the exact sums; None where there is more to do than divide."""
-        divisor = prod(arrays[0].shape[a] for a in axes) if self.finish is means else 1
-        if self.finish not in (rounded_totals, means) or not divisor:
-            return None
-        order = axes + tuple(a for a in range(arrays[0].ndim) if a not in axes)
-        rounding = Rounding(format_of(target), divisor, self.root)
-        parts = self.sums[0](*[x.transpose(order) for x in arrays])
-        return joined([rounded_sums(part, len(axes), rounding) for part in parts], target)
+    def _at_once(
+        self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype, divisor: int
+    ) -> Array:
+        """Return the results of `of` from forms that round without the exact sums (`exact.reduction`)."""
+        (terms,), x, together = self.sums, arrays[0], False
+        if x.dtype.kind == "c" and (together := terms in (elements, squares)):
+            # Both parts in one pass, as one more axis: for |x|² that is summed over, too.
+            arrays, axes = [_as_real(x)], (*axes, x.ndim) if terms is squares else axes
+        if axes != (0,) and axes != tuple(range(len(axes))):
+            order = axes + tuple([a for a in range(arrays[0].ndim) if a not in axes])
+            first = arrays[0].transpose(order)
+            arrays = [first if y is arrays[0] else y.transpose(order) for y in arrays]
+        rounding = _rounding(target, divisor, self.root)
+        parts = [rounded_sums(part, len(axes), rounding) for part in terms(*arrays)]
+        if target.kind != "c":
+            return parts[0]
+        return parts[0].view(target)[..., 0] if together and terms is elements else joined(parts, target)
 
     def of(
         self,
@@ -248,7 +262,7 @@ class Reduction:
 
     def rounding(self, target: np.dtype) -> Rounding:
         """Return what becomes of exact sums for results of this dtype."""
-        return Rounding(format_of(target), root=self.root)
+        return _rounding(target, 1, self.root)
 
     def rounded(
         self, sums: list[list[FixedPoint]], counts: Counts, target: np.dtype, **options: Any
@@ -268,6 +282,26 @@ class Reduction:
         return without(x, missing, self.zero), (
             n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
         ).tolist()
+
+
+@lru_cache(maxsize=64)
+def _rounding(target: np.dtype, divisor: int, root: bool) -> Rounding:
+    return Rounding(format_of(target), divisor, root)
+
+
+def _integer_sums(arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype) -> Array:
+    """The sums of integers, or of their products, as NumPy adds them up."""
+    if len(arrays) == 1:
+        return namespace(arrays[0]).sum(arrays[0], axis=axes, dtype=target)
+    terms = namespace(arrays[0]).multiply(*[x.astype(target, copy=False) for x in arrays])
+    return terms.sum(axis=axes, dtype=target)
+
+
+def _as_real(x: Array) -> Array:
+    """A view of the real and imaginary parts of a complex array, along one more axis."""
+    real = x.real
+    strides = (*x.strides, real.itemsize)
+    return namespace(x).lib.stride_tricks.as_strided(real, (*x.shape, 2), strides)
 
 
 def without(x: Array, missing: Array, zero: float = 0.0) -> Array:
@@ -306,8 +340,7 @@ ABOUT_GIVEN: dict[str, Any] = {"sums": (squares_about,), "finish": _about_given,
 """What variances about means that are given differ in."""
 
 REDUCTIONS: dict[str, Reduction] = {}
-"""By the name of the public function. Sums, means and their roots of arrays in memory have a shorter way to
-the same bits: forms that round without the exact sums (`exact.reduction`)."""
+"""By the name of the public function."""
 
 
 def reduction(row: Reduction, **record: str) -> Callable[[T], T]:

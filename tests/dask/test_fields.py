@@ -11,7 +11,7 @@ from tests.dask.test_reductions import ONE_ARRAY, check
 da = pytest.importorskip("dask.array")
 pytest.importorskip("numba")
 
-from ozaki.dask.extracted import ExtractedSums  # noqa: E402
+from ozaki.sums.partial import PartialSums  # noqa: E402
 from ozaki.sums.table import elements, products, squares  # noqa: E402
 from ozaki.tuning import EXTRACTED_TERMS  # noqa: E402
 
@@ -82,7 +82,7 @@ def test_short_forms_hold_what_accumulators_do(kind):
     x, has_one = fields()[kind]
     shape = SHAPE[1:]
     parts = [x[:7], x[7:21], x[21:]]
-    short = [ExtractedSums.of(x.dtype, shape, elements(part, None)) for part in parts]
+    short = [PartialSums.of(x.dtype, shape, elements(part, None)) for part in parts]
     if not has_one:
         assert None in short
         return
@@ -103,8 +103,8 @@ def test_units_below_the_smallest_number(dtype, exponent):
     x = np.ldexp(fields()["normal"][0], exponent).astype(dtype)
     for terms in (elements, squares):
         total = ozaki.ExactSum(x.dtype, SHAPE[1:])
-        total._add(terms(x, None))
-        assert ExtractedSums.of(x.dtype, SHAPE[1:], terms(x, None)).exact() == total
+        total.merge_terms(terms(x, None))
+        assert PartialSums.of(x.dtype, SHAPE[1:], terms(x, None)).exact() == total
 
 
 def test_states_of_ordinary_fields_are_short():
@@ -117,7 +117,7 @@ def test_states_of_ordinary_fields_are_short():
             (squares, (a, None)),
             (products, (a, b)),
         ):
-            sums = ExtractedSums.of(a.dtype, SHAPE[1:], terms(*pair))
+            sums = PartialSums.of(a.dtype, SHAPE[1:], terms(*pair))
             assert sums is not None
             assert sums.__sizeof__() <= 64 * x[0].size
 
@@ -127,11 +127,11 @@ def test_long_columns_and_products_go_in_blocks():
     assert x.size > 4 * EXTRACTED_TERMS
     for matrix in (x, np.asfortranarray(x)):
         expected = ozaki.ExactSum("f4", 300).add_products(matrix, matrix)
-        assert ExtractedSums.of(x.dtype, (300,), squares(matrix, None)).exact() == expected
+        assert PartialSums.of(x.dtype, (300,), squares(matrix, None)).exact() == expected
 
 
 def test_without_numba_there_is_none(without_numba):
     x = fields()["normal"][0]
-    assert without_numba(ExtractedSums.of, x.dtype, SHAPE[1:], elements(x, None)) is None
+    assert without_numba(PartialSums.of, x.dtype, SHAPE[1:], elements(x, None)) is None
     lazy = ozaki.sum(da.from_array(x, chunks=CHUNKS[1]), axis=0)
     assert without_numba(lazy.compute).tobytes() == ozaki.sum(x, axis=0).tobytes()

@@ -271,7 +271,7 @@ def compare_sums(rng, draw):
     for i, value in enumerate(ozaki.cumsum(x)):
         assert same(value, sums.rounded_sum(x[: i + 1].tolist()))
     labels = rng.integers(0, 5, len(x))
-    with patch.object(groups, "_TERMS", 1):  # words are carried before every addition
+    with patch.object(groups, "GROUP_TERMS", 1):  # words are carried before every addition
         total = ozaki.ExactSum(shape=(5,))
         for part in (slice(0, 30), slice(30, 60)):
             total.add_groups(x[part], labels[part])

@@ -310,7 +310,7 @@ def test_what_is_rounded_to_zero_keeps_its_sign(cupy, dtype, shape):
 
 @pytest.mark.parametrize("terms", [1 << 24, 5000])
 def test_sums_by_group(terms, monkeypatch):
-    monkeypatch.setattr(groups, "_TERMS_ON_DEVICE", terms)
+    monkeypatch.setattr(groups, "GROUP_TERMS_ON_DEVICE", terms)
     monkeypatch.setattr(groups, "GROUP_REST", 1000)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 99, 20_000)  # the last group is empty

@@ -30,7 +30,7 @@ VALUES = {
 }
 
 
-BLOCKS = {"_TERMS": 4096}
+BLOCKS = {"GROUP_TERMS": 4096}
 FORMS = {"compiled": BLOCKS, "by threads": BLOCKS | {"_shares": lambda terms, groups: 3}, "plain": BLOCKS}
 
 

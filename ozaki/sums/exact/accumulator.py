@@ -17,7 +17,6 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry
 from ozaki.rounding.error_free import product_error
-from ozaki.sums.exact.extraction import LEVEL_BITS, PartialSums
 from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     DIGIT_MASK,
@@ -79,22 +78,11 @@ class Superaccumulator:
         """One past the last digit of the window."""
         return self.first + len(self.digits)
 
-    def add(self, sums: PartialSums, columns: Columns = slice(None)) -> None:
-        """Add the partial sums of a block to these columns, each once."""
+    def add(self, sums: FixedPoint, columns: Columns = slice(None)) -> None:
+        """Add exact values, of one unit, to these columns, each once."""
         self.flags[columns] |= sums.flags
-        self.add_integers(columns, sums.low, sums.exponent)
-        self.add_integers(columns, sums.high, sums.exponent + LEVEL_BITS)
-
-    def add_exact(self, value: int, exponent: int, flags: int, column: int) -> None:
-        """Add an exact sum, value·2**exponent, to one column."""
-        self.flags[column] |= np.uint8(flags)
-        if value:
-            zeros = (value & -value).bit_length() - 1  # below which a narrower range may have no digits
-            first, shift = divmod(exponent + zeros - self.range.exponent, DIGIT_BITS)
-            digits = FixedPoint.of([(value >> zeros << shift, 0)], self.flags[:0]).digits[:, 0]
-            self._make_room(1)
-            self._reach(first, first + len(digits))
-            self.digits[first - self.first :, column][: len(digits)] += digits
+        for i, digit in enumerate(sums.digits):
+            self.add_integers(columns, digit, int(sums.exponent) + sums.base_bits * i)
 
     def add_terms(self, block: Summands, columns: Array) -> None:
         """Add terms to columns, which broadcast to them and may repeat: the plain definition of exact sums.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.runtime.jit import inlined
-from ozaki.sums.exact.extraction import BLOCK
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
 from ozaki.sums.exact.fixed_point import DIGIT_BITS
+from ozaki.sums.exact.levels import WINDOW_BLOCK
 from ozaki.sums.exact.vectors import EXPONENTS
 
 EQUALS = {
@@ -52,8 +52,8 @@ def _take_back(x, bins):
 
 def binned(x, bins):
     """Add numbers to bins by sign and exponent."""
-    for start in range(0, len(x), BLOCK):
-        block = x[start : start + BLOCK]
+    for start in range(0, len(x), WINDOW_BLOCK):
+        block = x[start : start + WINDOW_BLOCK]
         before = bins[0, 0] + bins[0, EXPONENTS]
         for i in range(len(block)):
             _put(np.float64(block[i]), bins)

@@ -16,10 +16,10 @@
 #endif
 #define LEVELS (TERM_BITS > 53 ? 3 : 2)
 #define SHORT (TERM_BITS <= 24)
-/* Terms and remainders are at most 2^(LEVEL_BITS - 1) units of a level. The squares of numbers that differ
-   in size differ twice as much, hence the longer levels, of fewer terms. */
-#define LEVEL_BITS (LEVELS == 3 ? TWO_LEVELS_BITS + 3 : TWO_LEVELS_BITS)
-#define MOST_TERMS (1 << (62 - LEVEL_BITS + 1 - (ALIKE ? 5 : 0)))
+/* Terms and remainders are at most 2^(LEVEL_BITS - 1) units of a level: levels.py. The squares of numbers that
+   differ in size differ twice as much, hence the longer levels, of fewer terms. */
+#define LEVEL_BITS (LEVELS == 3 ? THREE_LEVELS_BITS : TWO_LEVELS_BITS)
+#define MOST_TERMS (1 << (WORD_BITS - LEVEL_BITS + 1 - (ALIKE ? 5 : 0)))
 #if SOURCE == 0
 typedef double Value;
 #else

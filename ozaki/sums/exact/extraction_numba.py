@@ -17,7 +17,8 @@ from numba import float64, int64
 from numba.extending import intrinsic
 
 from multiword.runtime.jit import inlined
-from ozaki.sums.exact.extraction import BLOCK, CARRY, HUGE, LEVEL_BITS, TINY, window_above
+from ozaki.sums.exact.extraction import HUGE, LEVEL_BITS, TINY, window_above
+from ozaki.sums.exact.levels import TWO, WINDOW_BLOCK
 
 EQUALS = {
     "window": "sums.rounded_sum",
@@ -33,7 +34,7 @@ EQUALS = {
 _LEVEL = (1 << LEVEL_BITS) - 1
 _REST = 39  # bits from sigma to that by which a block's remainders are cut
 MAGNITUDE = (1 << 63) - 1
-LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
+LARGEST = TWO.limit  # and k: the exponent field of what a window does not hold
 
 instruction: Callable[[Callable], Any] = intrinsic
 """Makes a function of one or a few machine instructions."""
@@ -156,9 +157,9 @@ def vector_sum(x, y, k, j, sums):
     sums : three words of a total, three of that of the products' errors, in a window below j; the largest
         magnitude of the last block, and whether errors in it may be no float64.
     """
-    for start in range(0, len(x), BLOCK):
-        xs = x[start : start + BLOCK]
-        ys = None if y is None else y[start : start + BLOCK]
+    for start in range(0, len(x), WINDOW_BLOCK):
+        xs = x[start : start + WINDOW_BLOCK]
+        ys = None if y is None else y[start : start + WINDOW_BLOCK]
         high, low, more, less, sums[6], below, sums[7] = _extract(xs, ys, k, j)
         if sums[7] or sums[6] >> 52 >= k + LARGEST or below:
             return start
@@ -201,16 +202,16 @@ def enclosed_sum(x, y, k, _, sums):
     """As `vector_sum`, of numbers, or of x·y, within `ERROR` units of the window for each of them.
 
     A number below 2**(k - 1) leaves sigma at most half of its last place, 2**(k - 53). So the sum of the
-    n <= BLOCK of a block is below 2**(k - 41) at all times, in any order, and each rounding of it off by
-    2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64, which is no
-    more than ERROR·n for a whole block, nor ERROR·(n + BLOCK) for the last one. The errors of products, half
-    of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there; the error of a tiny
-    product is off by less than a unit of any window.
+    n <= B of a block, B = WINDOW_BLOCK, is below 2**(k - 41) at all times, in any order, and each rounding of
+    it off by 2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64,
+    which is no more than ERROR·n for a whole block, nor ERROR·(n + B) for the last one. The errors of
+    products, half of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there; the error
+    of a tiny product is off by less than a unit of any window.
     """
     sigma = sigma_of(k)
-    for start in range(0, len(x), BLOCK):
-        xs = x[start : start + BLOCK]
-        ys = xs if y is None else y[start : start + BLOCK]
+    for start in range(0, len(x), WINDOW_BLOCK):
+        xs = x[start : start + WINDOW_BLOCK]
+        ys = xs if y is None else y[start : start + WINDOW_BLOCK]
         high = outside = 0
         rest = 0.0
         for i in range(len(xs)):

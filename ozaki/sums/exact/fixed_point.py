@@ -7,6 +7,7 @@ for what is not a finite number, until `FixedPoint.round` turns it into floating
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from math import frexp, inf, isqrt, ldexp
@@ -38,6 +39,7 @@ DIGITS_BELOW, DIGITS_ABOVE = 5, 4
 """Digits beyond a range's that the kernels want. A quotient has as many more below, whose root is then taken
 of 128 bits: halfway between two numbers of 53 bits lies the root of one of 108."""
 
+_TOGETHER = 1 << 61  # bound of what is added up as it is
 _LARGEST_INTEGER = 2**53
 _HUGE = 2**1000
 
@@ -138,12 +140,14 @@ class FixedPoint:
     base_bits : bits between one digit and the next: up to 60.
     exponent : (m,) int64 or int.
     flags : (m,) uint8, a union of the flags above; Inf and NaN take precedence over the digits.
+    bound : of the magnitudes of digits.
     """
 
     digits: np.ndarray
     base_bits: int
     exponent: np.ndarray | int
     flags: np.ndarray
+    bound: int = 1 << 62
 
     @classmethod
     def of(cls, values: Integers, flags: np.ndarray) -> FixedPoint:
@@ -157,6 +161,19 @@ class FixedPoint:
         digits = np.frombuffer(data, "<u4").reshape(-1, size).T.astype(np.int64)
         digits[-1] = digits[-1].astype(np.int32)  # the sign
         return cls(digits, DIGIT_BITS, np.array([e for _, e in values], np.int64), flags)
+
+    def plus(self, other: FixedPoint) -> FixedPoint | None:
+        """Return the sum of both in the finer of their units, or None if 64 bits might not hold it.
+
+        Both have as many digits, one base and one exponent for all columns, as the windows of blocks have.
+        """
+        exponent = min(self.exponent, other.exponent)
+        up, other_up = int(self.exponent - exponent), int(other.exponent - exponent)
+        bound = (self.bound << up) + (other.bound << other_up)
+        if max(up, other_up) > self.base_bits or bound > _TOGETHER:
+            return None
+        digits = (self.digits << up) + (other.digits << other_up)
+        return FixedPoint(digits, self.base_bits, exponent, self.flags | other.flags, bound)
 
     def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
         """Return the (m,) float64 numbers of the target format nearest to the exact values.
@@ -191,6 +208,18 @@ class FixedPoint:
         if not is_cupy(self.flags):
             return self
         return replace(self, digits=self.digits.get(), flags=self.flags.get())  # type: ignore[attr-defined]
+
+
+def merged(sums: Iterable[FixedPoint]) -> Iterator[FixedPoint]:
+    """Add up neighbouring sums as far as 64 bits hold them."""
+    total: FixedPoint | None = None
+    for new in sums:
+        both = new if total is None else total.plus(new)
+        if both is None and total is not None:
+            yield total
+        total = both or new
+    if total is not None:
+        yield total
 
 
 def flagged(values: Any, flags: Array) -> Array:

@@ -36,7 +36,7 @@ extern "C" __global__ void largest_number(const NUMBER *x, i64 n, i64 beyond, i6
     to_largest(largest, mine);
 }
 
-/* `fitting` of group_windows.py, of what largest_number has noted. */
+/* `_Window._fitting` of groups.py, of what largest_number has noted. */
 __device__ int window_of(i64 largest) {
     return largest ? min(max((int)(largest - 1 >> 52) + SLACK - LIMIT + 1, LOWEST), HIGHEST) : LOWEST;
 }

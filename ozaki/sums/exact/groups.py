@@ -1,7 +1,7 @@
 """Exact sums by group: each term goes to the column that its label names.
 
 Compiled loops, or a GPU's threads (`groups_cuda`), add three levels of each number to words of its group
-(`group_windows`). What a window does not hold is gathered and goes into one of its own or, number by number,
+(`levels`). What a window does not hold is gathered and goes into one of its own or, number by number,
 to the superaccumulator, which is the plain definition. All of it is integer addition, so that neither the
 order nor the cut can be seen.
 """
@@ -23,7 +23,14 @@ from ozaki.sums.exact import groups_cuda
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import HUGE, LOOPS, TINY, contiguous, readable
 from ozaki.sums.exact.fixed_point import FixedPoint
-from ozaki.sums.exact.group_windows import GAP, LOWEST, SLACK, fitting
+from ozaki.sums.exact.levels import (
+    GROUP_TERMS,
+    GROUP_TERMS_ON_DEVICE,
+    GROUPS,
+    GROUPS_CARRIED,
+    HIGHEST,
+    SLACK,
+)
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of
 from ozaki.tuning import (
@@ -36,9 +43,7 @@ from ozaki.tuning import (
     PLAIN_TERMS,
 )
 
-_TERMS = 1 << 21  # between carries: at most 2**58 units
-_TERMS_ON_DEVICE = 1 << 24  # at most 2**61
-_CARRIED = 1 << 59  # units of all lanes of a group that so many more need not be moved for: 62 bits
+GAP, LOWEST = GROUPS.bits, GROUPS.lowest
 
 
 def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> FixedPoint:
@@ -49,7 +54,7 @@ def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> Fixe
     total = Superaccumulator(digits_of(summands), groups, namespace(labels))
     filled = [window for window in _add(total, summands, labels, final=True) if window.k is not None]
     if len(filled) == 1 and not len(total.digits):
-        return FixedPoint(*filled[0].levels(), total.flags)
+        return filled[0].levels()
     for window in filled:
         window.empty()
     return total.fixed_point()
@@ -59,7 +64,7 @@ def rounded_group_sums(
     summands: Sequence[Summands], labels: Array, groups: int, target: Format
 ) -> Array | None:
     """Return `group_sums`, rounded, as float64, in one go on a GPU; None where it takes several."""
-    (first, *others), at_once = summands, 0 < labels.size <= _TERMS_ON_DEVICE
+    (first, *others), at_once = summands, 0 < labels.size <= GROUP_TERMS_ON_DEVICE
     if others or len(first.factors) > 1 or not (is_cupy(labels) and at_once and groups):
         return None
     parts = list(readable(first.factors))
@@ -97,7 +102,7 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array, f
 
     final : whether nothing is added to the sums after that: 0 need not be told from nothing.
     """
-    size = _TERMS_ON_DEVICE if is_cupy(labels) else _TERMS
+    size = GROUP_TERMS_ON_DEVICE if is_cupy(labels) else GROUP_TERMS
     blocks = [slice(start, start + size) for start in range(0, labels.size, size)]
     parts = [(terms.apply(itemgetter(block)), labels[block]) for terms in summands for block in blocks]
     if not is_cupy(labels) and compiled(LOOPS) is None:
@@ -186,7 +191,9 @@ class _Window:
         self.k: int | None = None
         self.minus_zeros, self.outside = False, False
         on_device = is_cupy(total.flags)
-        self._terms, lanes = (_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (_TERMS, GROUP_LANES)
+        self._terms, lanes = (
+            (GROUP_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (GROUP_TERMS, GROUP_LANES)
+        )
         self._lane_bits = _lane_bits(lanes, max(total.flags.size, 1))
         self.flags = [total.flags, *(np.zeros_like(total.flags) for _ in range(shares - 1))]
 
@@ -249,27 +256,25 @@ class _Window:
         """Whether the words, once they are settled, tell nothing of some group; a GPU is waited for."""
         return bool(self._undecided.item())
 
-    def levels(self) -> tuple[Array, int, int]:
-        """Return the words of the groups by level, bits between levels, and the exponent of the first."""
+    def levels(self) -> FixedPoint:
+        """Return the sums of the groups, once they are settled."""
         exponent = cast(int, self.k) - GAP - 52
         if is_cupy(self._levels) or self._levels[0].any():  # a GPU is not waited for
-            return self._levels, GAP, exponent - GAP
-        return self._levels[1:], GAP, exponent
+            return FixedPoint(self._levels, GAP, exponent - GAP, self.total.flags)
+        return FixedPoint(self._levels[1:], GAP, exponent, self.total.flags)
 
     def empty(self) -> None:
         """Add the words to the superaccumulator."""
         if self.k is None:
             return
         self.settle()
-        levels, bits, exponent = self.levels()
-        for i, level in enumerate(levels):
-            self.total.add_integers(slice(None), level, exponent + bits * i)
+        self.total.add(self.levels())
         self.k = None
 
     def _fitting(self, x: Array) -> int | None:
         """The window for the largest number that there is one for; None if there is no such number."""
         largest = _loop("largest_number", x)(x)
-        return fitting(largest) if largest >= 0 else None
+        return min(max(GROUPS.window(largest), LOWEST), HIGHEST) if largest >= 0 else None
 
     def _move(self, k: int) -> None:
         """Make this the window for other numbers."""
@@ -285,6 +290,6 @@ class _Window:
         if self._since_carry <= self._terms:
             return
         largest = _loop("carried", self.lowest)(self.words.reshape(-1, 2), self.lowest.ravel())
-        if largest * (len(self.flags) << self._lane_bits) > _CARRIED:
+        if largest * (len(self.flags) << self._lane_bits) > GROUPS_CARRIED:
             self._move(cast(int, self.k))
         self._since_carry = terms

@@ -14,16 +14,17 @@ from multiword.runtime.kernels import Kernel
 from ozaki.rounding.digits import last_place
 from ozaki.sums.exact.extraction import HUGE, TINY
 from ozaki.sums.exact.fixed_point import FLAG_CONSTANTS
-from ozaki.sums.exact.group_windows import BEYOND, GAP, HIGHEST, LIMIT, LOWEST, SLACK
+from ozaki.sums.exact.levels import GROUPS, HIGHEST, SLACK
 from ozaki.tuning import GROUP_SAMPLE
 
 _NULL = np.uintp(0)
+_BEYOND = HIGHEST + GROUPS.limit  # the exponent field of what no window holds
 _THREADS, _BLOCKS_PER_PROCESSOR = 256, 8
 _CONSTANTS: dict[str, int | str] = {
-    "GAP": GAP,
-    "LIMIT": LIMIT,
+    "GAP": GROUPS.bits,
+    "LIMIT": GROUPS.limit,
     "SLACK": SLACK,
-    "LOWEST": f"({LOWEST})",
+    "LOWEST": f"({GROUPS.lowest})",
     "HIGHEST": HIGHEST,
     "LARGEST_SAFE": repr(HUGE),
     "SMALLEST_SAFE": repr(TINY),
@@ -53,7 +54,7 @@ def _launch(kernel: Kernel, n: int, arguments: tuple[Any, ...], dtype: str = "fl
 def largest_number(x: Array) -> int:
     """Return the bit pattern of the largest magnitude that some window holds; −1 where none holds any."""
     largest = import_cupy().zeros(1, np.int64)
-    _launch(_LARGEST_NUMBER, x.size, (x, np.int64(x.size), np.int64(BEYOND << 52), largest), x.dtype.name)
+    _launch(_LARGEST_NUMBER, x.size, (x, np.int64(x.size), np.int64(_BEYOND << 52), largest), x.dtype.name)
     return int(largest.item()) - 1
 
 
@@ -85,7 +86,7 @@ def rounded_sums(x: Array, labels: Array, groups: int, lane_bits: int, target: F
     lowest, out = words[2 * lanes * groups :], cupy.empty(groups)
     flags = lowest[groups:].view(np.uint8)
     sample, n = min(x.size, GROUP_SAMPLE), np.int64(x.size)
-    _launch(_LARGEST_NUMBER, sample, (x, np.int64(sample), np.int64(BEYOND << 52), largest), x.dtype.name)
+    _launch(_LARGEST_NUMBER, sample, (x, np.int64(sample), np.int64(_BEYOND << 52), largest), x.dtype.name)
     window = np.int32(0), largest, np.int32(lane_bits)
     arguments: tuple[Any, ...] = x, labels, n, np.int64(groups), *window, words, lowest, flags, _NULL, noted
     _launch(_GROUPED, x.size, arguments, x.dtype.name)

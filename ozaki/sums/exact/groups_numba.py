@@ -13,7 +13,7 @@ from numba.np.arrayobj import make_array
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction, sigma_of
 from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
-from ozaki.sums.exact.group_windows import BEYOND, GAP, LIMIT
+from ozaki.sums.exact.levels import GROUPS, HIGHEST
 from ozaki.tuning import GROUPS_AHEAD
 
 EQUALS = {
@@ -25,7 +25,8 @@ EQUALS = {
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
-_BEYOND, _INFINITY = BEYOND << 52, 2047 << 52
+GAP, LIMIT = GROUPS.bits, GROUPS.limit
+_BEYOND, _INFINITY = (HIGHEST + LIMIT) << 52, 2047 << 52
 
 
 @instruction

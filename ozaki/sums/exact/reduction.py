@@ -14,7 +14,7 @@ from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of, in_memory_order
 
-FORMS = (rows.rounded_copies, vectors.rounded, rows.rounded_in_memory, tiles.rounded_tiles)
+FORMS = (rows.rounded, vectors.rounded, tiles.rounded_tiles)
 """The cheapest first. Each returns None for sums that it does not take; the last one takes all."""
 
 
@@ -46,8 +46,8 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
 
 def exact_sums(summands: Sequence[Summands], reduced: int) -> FixedPoint:
     """Return the exact sums over the first `reduced` axes, on the host, for all outputs in C order."""
-    if reduced == len(summands[0].shape) and (vector := vectors.vector_sum(summands)):
-        return FixedPoint.of([(vector.value, vector.exponent)], np.array([vector.flags], np.uint8))
+    if reduced == len(summands[0].shape) and (vector := vectors.vector_sum(summands)) is not None:
+        return vector
     outputs = prod(summands[0].shape[reduced:])
     total = Superaccumulator(digits_of(summands), outputs)
     accumulate(total, slice(0, outputs), summands, reduced)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from math import prod
+from operator import itemgetter
 
 import numpy as np
 
@@ -16,26 +17,40 @@ from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.exact.summands import Summands
+from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.sums.exact.tiles import rounded_tiles
-from ozaki.tuning import COPIED_TERMS, LONG_ROW, NARROWEST_COLUMNS, REPEATED_SHARE
+from ozaki.tuning import COPIED_TERMS, LONG_ROW, NARROWEST_COLUMNS, REPEATED_SHARE, VECTOR_BLOCK
 
 WIDTH = 1024  # columns at a time
 LANES = 64  # into which a row is added up, before these are added to one another
 _FLOAT64 = np.dtype(np.float64)
 
 
-def rounded_copies(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
-    """Return sums of few terms, which are copied side by side; None for others, and if one is undecided."""
-    factors, target = summands[0].factors, rounding.target
-    if not 0 < len(summands) * factors[0].size <= COPIED_TERMS or not _fit(summands, rounding):
+def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
+    """Return sums of rows or columns, as they lie in memory or copied; None for others.
+
+    None, too, if many are undecided; a few are added up again. The axes that are kept are in the order of
+    memory.
+    """
+    x = summands[0].factors[0]
+    if reduced == x.ndim:  # a single sum: `vectors` has a quicker loop for many terms
+        if not 0 < len(summands) * x.size <= COPIED_TERMS or not _fit(summands, rounding):
+            return None
+        result, undecided = _enclosed(_rows(summands, reduced), 0, rounding)
+        return None if undecided else narrow(result, rounding.target.dtype).reshape(())
+    if not x.size or not _fit(summands, rounding):
         return None
-    rows = [_rows(terms.factors, reduced, terms.sign) for terms in summands]
-    xs = rows[0] if len(rows) == 1 else [np.concatenate(parts, axis=1) for parts in zip(*rows, strict=True)]
-    result, undecided = _enclosed(xs, 0, rounding)
+    sums = _as_they_lie(summands, reduced, rounding) or _copied(summands, reduced, rounding)
+    if sums is None:
+        return None
+    result, undecided = sums
+    if undecided > result.size // REPEATED_SHARE:
+        return None
     if undecided:
-        return None
-    return narrow(result, target.dtype).reshape(factors[0].shape[reduced:])
+        chosen = np.isnan(result)
+        again = [some.apply(lambda x: x[(slice(None),) * reduced + (chosen,)]) for some in summands]
+        result[chosen] = rounded_tiles(again, reduced, rounding)
+    return result
 
 
 def _fit(summands: Sequence[Summands], rounding: Rounding) -> bool:
@@ -53,40 +68,64 @@ def _fit(summands: Sequence[Summands], rounding: Rounding) -> bool:
     return not product or rounding.target.precision != 24 or all(terms.narrow() for terms in summands)
 
 
-def _rows(factors: tuple[np.ndarray, ...], reduced: int, sign: int) -> list[np.ndarray]:
-    """The factors of sign·x·y as (outputs, terms) float64 arrays, contiguous."""
-    xs = [_outputs_first(x, reduced) for x in factors[: 1 if factors[-1] is factors[0] else 2]]
-    return [xs[0] if sign > 0 else -xs[0], xs[-1]][: len(factors)]
-
-
-def _outputs_first(x: np.ndarray, reduced: int) -> np.ndarray:
-    x = x if x.dtype is _FLOAT64 else to_float64(x)
-    rows = x.reshape(1, -1) if reduced == x.ndim else x.reshape(prod(x.shape[:reduced]), -1).T
-    return contiguous(rows)
-
-
-def rounded_in_memory(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
-    """Return sums of rows or columns as they lie in memory; None for others, and if many are undecided.
-
-    The axes that are kept are in the order of memory. A few undecided sums are added up again.
-    """
-    terms, target = summands[0], rounding.target
-    product = len(terms.factors) == 2
-    if len(summands) > 1 or terms.sign < 0 or not all(x.dtype == target.dtype for x in terms.factors):
+def _as_they_lie(
+    summands: Sequence[Summands], reduced: int, rounding: Rounding
+) -> tuple[np.ndarray, int] | None:
+    """The sums of long rows, or of columns side by side, and how many are undecided, which are NaN."""
+    terms, dtype, product = summands[0], rounding.target.dtype, len(summands[0].factors) == 2
+    if len(summands) > 1 or terms.sign < 0 or not all(x.dtype == dtype for x in terms.factors):
         return None
-    xs = _stacks(terms.factors, reduced) if target.dtype in READABLE and _fit(summands, rounding) else []
+    xs = _stacks(terms.factors, reduced) if dtype in READABLE else []
     blocks, n, m = xs[0].shape if xs else (0, 0, 0)
-    if not n or (m < NARROWEST_COLUMNS if m != 1 else n < LONG_ROW[product]):
+    if not blocks or (m < NARROWEST_COLUMNS if m != 1 else n < LONG_ROW[product]):
         return None
     result, undecided = _enclosed([x.reshape(blocks, n * m) for x in xs], m if m > 1 else 0, rounding)
-    if undecided > result.size // REPEATED_SHARE:
+    return result.reshape(terms.shape[reduced:]), undecided
+
+
+def _copied(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> tuple[np.ndarray, int] | None:
+    """The same of any, copied as columns, or as rows if these are long or few; None for longer copies."""
+    terms, dtype = summands[0], rounding.target.dtype
+    n, kept = len(summands) * prod(terms.shape[:reduced]), terms.shape[reduced:]
+    short = n < LONG_ROW[len(terms.factors) == 2] and prod(kept) >= NARROWEST_COLUMNS
+    sums, undecided = np.empty(kept, dtype), 0
+    if n > VECTOR_BLOCK:
         return None
-    result = result.reshape(terms.shape[reduced:])
-    if undecided:
-        again = np.isnan(result)
-        columns = terms.apply(lambda x: x[(slice(None),) * reduced + (again,)])
-        result[again] = rounded_tiles([columns], reduced, rounding)
-    return result
+    for output in tiles(kept, max(1, COPIED_TERMS // n)):
+        chosen = (slice(None),) * reduced + output
+        part = [some.apply(itemgetter(chosen)) for some in summands]
+        xs, columns = _columns(part, reduced) if short else (_rows(part, reduced), 0)
+        values, more = _enclosed(xs, columns, rounding)
+        sums[output] = narrow(values, dtype).reshape(sums[output].shape)
+        undecided += more
+        if undecided > sums.size // REPEATED_SHARE:
+            break
+    return sums, undecided
+
+
+def _rows(summands: Sequence[Summands], reduced: int) -> list[np.ndarray]:
+    """The factors of all terms as (outputs, terms) float64 arrays, contiguous."""
+    if len(summands) == 1:
+        return [contiguous(x.T) for x in _matrices(summands[0], reduced)]
+    rows = [_matrices(terms, reduced) for terms in summands]
+    return [contiguous(np.concatenate(some).T) for some in zip(*rows, strict=True)]
+
+
+def _columns(summands: Sequence[Summands], reduced: int) -> tuple[list[np.ndarray], int]:
+    """The factors of all terms as (1, terms·outputs), and the outputs."""
+    columns = zip(*[_matrices(terms, reduced) for terms in summands], strict=True)
+    xs = [np.concatenate(x) for x in columns]
+    return [x.reshape(1, -1) for x in xs], xs[0].shape[1]
+
+
+def _matrices(terms: Summands, reduced: int) -> list[np.ndarray]:
+    """The factors of sign·x·y as (terms, outputs) float64 arrays."""
+    factors, sign = terms
+    xs = []
+    for x in factors[: 1 if factors[-1] is factors[0] else 2]:
+        x = x if x.dtype is _FLOAT64 else to_float64(x)
+        xs.append(x.reshape(-1, 1) if reduced == x.ndim else x.reshape(prod(x.shape[:reduced]), -1))
+    return [xs[0] if sign > 0 else -xs[0], xs[-1]][: len(factors)]
 
 
 def _stacks(factors: tuple[np.ndarray, ...], reduced: int) -> list[np.ndarray]:

@@ -47,7 +47,11 @@ class Summands(NamedTuple):
         return max(bits, default=0) <= 16 and max(floats, default=0) <= 4
 
 
-def products(x: Array, y: Array, conjugate: bool = False) -> list[list[Summands]]:
+Terms = list[list[Summands]]
+"""What is added up for the real part of a sum and, of complex numbers, for the imaginary part."""
+
+
+def products(x: Array, y: Array, conjugate: bool = False) -> Terms:
     """The terms of Σ x·y, or Σ conj(x)·y: those of its real part, then of its imaginary part."""
     if "c" not in (x.dtype.kind, y.dtype.kind):
         return [[Summands((x, y))]]

@@ -20,10 +20,11 @@ import numpy as np
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import float_type, format_of
 from ozaki.sums.exact.accumulator import Superaccumulator
-from ozaki.sums.exact.extraction import BLOCK_ROWS, PartialSums, block_sums, merged
-from ozaki.sums.exact.fixed_point import DigitRange, FixedPoint, Rounding
+from ozaki.sums.exact.extraction import block_sums
+from ozaki.sums.exact.fixed_point import DigitRange, FixedPoint, Rounding, merged
+from ozaki.sums.exact.levels import BLOCK_ROWS
 from ozaki.sums.exact.summands import Summands, tiles
-from ozaki.sums.exact.vectors import VectorSum, vector_sum
+from ozaki.sums.exact.vectors import vector_sum
 from ozaki.tuning import BLOCK_TERMS, PLAIN_TERMS, SHORT_LOOP, TILE_COLUMNS
 
 Tile = tuple[slice, ...]
@@ -42,14 +43,13 @@ def rounded_tiles(summands: Sequence[Summands], reduced: int, rounding: Rounding
 
 def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint:
     """The exact sums of one tile; those of one window as they are."""
+    if (vector := tiling.vector(summands, output)) is not None:
+        return vector
     total = Superaccumulator(digits_of(summands), tiling.columns(output))
     columns = np.arange(total.flags.size)
-    if vector := tiling.vector(summands, output):
-        total.add_exact(vector.value, vector.exponent, vector.flags, 0)
-        return total.fixed_point()
     sums = list(merged(_windows(summands, tiling, output, total, columns)))
     if len(sums) == 1 and not total.flags.any():
-        return sums[0].fixed_point()
+        return sums[0]
     for part in sums:
         total.add(part)
     return total.fixed_point()
@@ -62,16 +62,14 @@ def add_tiles(
     tiling = Tiling.of(summands[0], reduced)
     for output in tiling.outputs():
         index = columns[output].reshape(-1)
-        if vector := tiling.vector(summands, output):
-            total.add_exact(vector.value, vector.exponent, vector.flags, index.item())
-        else:
-            for part in merged(_windows(summands, tiling, output, total, index)):
-                total.add(part, index)
+        vector = tiling.vector(summands, output)
+        for part in merged(_windows(summands, tiling, output, total, index)) if vector is None else (vector,):
+            total.add(part, index)
 
 
 def _windows(
     summands: Sequence[Summands], tiling: Tiling, output: Tile, total: Superaccumulator, columns: np.ndarray
-) -> Iterator[PartialSums]:
+) -> Iterator[FixedPoint]:
     """Yield the sums of a tile's blocks; those that windows do not hold are added to the total."""
     for terms in summands:
         for rows in tiling.rows(columns.size):
@@ -154,7 +152,7 @@ class Tiling:
         kept = self.shape[self.reduced :]
         return prod(len(range(n)[s]) for n, s in zip(kept, output, strict=True))
 
-    def vector(self, summands: Sequence[Summands], output: Tile) -> VectorSum | None:
+    def vector(self, summands: Sequence[Summands], output: Tile) -> FixedPoint | None:
         """Return the exact sum of a tile that is one column; None for others, and where it needs blocks."""
         if self.columns(output) != 1:
             return None

@@ -17,7 +17,6 @@ from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.exact.extraction import (
-    BLOCK,
     ERROR,
     LEVEL_BITS,
     LOOPS,
@@ -28,7 +27,8 @@ from ozaki.sums.exact.extraction import (
     window_above,
     zero_flags,
 )
-from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, Rounding, flagged, flags_of
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, FixedPoint, Rounding, flagged, flags_of
+from ozaki.sums.exact.levels import WINDOW_BLOCK
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.tuning import SIGNS_AT_FIRST, SIGNS_AT_MOST, VECTOR_BLOCK
 
@@ -39,18 +39,18 @@ _DIGITS_OF_NUMBERS = 70  # for 2**64 of them
 _WORDS = 8  # that the loops leave: two totals of three words, the largest number, whether it is unsafe
 
 
-class VectorSum(NamedTuple):
-    """An enclosure of a sum: a value and its error, in units of 2**exponent, and flags."""
+class _Enclosed(NamedTuple):
+    """A value and its error, in units of 2**exponent, and flags: of one sum, an `Enclosure` in integers."""
 
     value: int
     error: int
     flags: int
     exponent: int
 
-    def plus(self, other: VectorSum) -> VectorSum:
+    def plus(self, other: _Enclosed) -> _Enclosed:
         """Return the enclosure of both sums together."""
         value, error = self.value + other.value, self.error + other.error
-        return VectorSum(value, error, self.flags | other.flags, self.exponent)
+        return _Enclosed(value, error, self.flags | other.flags, self.exponent)
 
     def rounded(self, rounding: Rounding) -> float | None:
         """Return what both ends round to; None where they differ, or lie on both sides of zero."""
@@ -68,10 +68,10 @@ def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> n
     """Return the sum of all terms, rounded; None where outputs are kept, or loops do not hold the terms."""
     if reduced < len(summands[0].shape):
         return None
-    total = vector_sum(summands, exact=False)
+    total = _total(summands, exact=False)
     value = total and total.rounded(rounding)
     if total is not None and value is None:
-        total = vector_sum(summands)
+        total = _total(summands, exact=True)
         value = total and total.rounded(rounding)
     if total is None:
         return None
@@ -81,14 +81,22 @@ def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> n
     return narrow(result, rounding.target.dtype)
 
 
-def vector_sum(summands: Sequence[Summands], exact: bool = True) -> VectorSum | None:
-    """Return the sum of all terms; None for products of Inf or NaN, and without compiled code.
+def vector_sum(summands: Sequence[Summands]) -> FixedPoint | None:
+    """Return the exact sum of all terms; None for products of Inf or NaN, and without compiled code."""
+    total = _total(summands, exact=True)
+    if total is None:
+        return None
+    zeros = (total.value & -total.value).bit_length() - 1 if total.value else 0
+    flags = np.array([total.flags], np.uint8)
+    digits = FixedPoint.of([(total.value >> zeros, 0)], flags).digits
+    return FixedPoint(digits, DIGIT_BITS, total.exponent + zeros, flags)
 
-    exact : or else what is far below the largest number is bounded, not added.
-    """
+
+def _total(summands: Sequence[Summands], exact: bool) -> _Enclosed | None:
+    """The sum of all terms, or None; unless exact, what is far below the largest number is but bounded."""
     if compiled(LOOPS) is None or is_cupy(summands[0].factors[0]):
         return None
-    total: VectorSum | None = None
+    total: _Enclosed | None = None
     for terms in summands:
         for part in _vectors(terms):
             for factors in readable(part.factors):
@@ -96,7 +104,7 @@ def vector_sum(summands: Sequence[Summands], exact: bool = True) -> VectorSum | 
                 if sums is None:
                     return None
                 total = sums if total is None else total.plus(sums)
-    return total or VectorSum(0, 0, 0, 0)
+    return total or _Enclosed(0, 0, 0, 0)
 
 
 def _vectors(terms: Summands) -> Iterator[Summands]:
@@ -108,7 +116,7 @@ def _vectors(terms: Summands) -> Iterator[Summands]:
         yield terms.apply(itemgetter(rows)).apply(np.ravel)
 
 
-def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> VectorSum | None:
+def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> _Enclosed | None:
     """The sum of a vector, or of sign·x·y."""
     value, error, special = _in_windows(xs, exact)
     if special and len(xs) == 2:
@@ -117,7 +125,7 @@ def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> VectorSum | None:
         flags = int(np.bitwise_or.reduce(flags_of(xs[0].astype(np.float64))))
     else:
         flags = _zero_flags(xs, sign, value or error)
-    return VectorSum(sign * value, error, flags, -UNIT * len(xs))
+    return _Enclosed(sign * value, error, flags, -UNIT * len(xs))
 
 
 def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
@@ -131,15 +139,15 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
     loop = loops.loop(add, xs[0].dtype, product)
     outside, unit = _Outside(xs[0].dtype, product), LOWEST - UNIT * product
     total = error = start = 0
-    k, skip = LOWEST, BLOCK
+    k, skip = LOWEST, WINDOW_BLOCK
     while start < n:
         j = max(k - 53, LOWEST)  # of the errors of products: half a unit of the last place at most
         count = loop(xs[0][start:], xs[1][start:] if product else None, k, j, words)
         *sums, largest, unsafe = words.tolist()
         if count:
             total += (_words(*sums[:3]) << (k - unit)) + (_words(*sums[3:]) << (j - unit))
-            error = max(error, 0 if exact else ERROR * (n + BLOCK) << (k - unit))
-            start, skip = start + count, BLOCK
+            error = max(error, 0 if exact else ERROR * (n + WINDOW_BLOCK) << (k - unit))
+            start, skip = start + count, WINDOW_BLOCK
             words[:6] = 0
             if start == n:
                 break
