@@ -30,7 +30,7 @@ import numpy as np
 
 import ozaki
 from benchmarks.timing import publish
-from ozaki.dask.accumulators import summed
+from ozaki.sums.partial import summed
 from ozaki.sums.table import elements
 
 ELEMENTS, CHUNK = 16_000_000, 1_000_000

@@ -4,7 +4,7 @@ Exact sums merge, and residues of partial products add, so no chunking, number o
 lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives come here with Dask arrays.
 
     reductions     the public reductions, one for every row of `ozaki.sums.table`
-    accumulators   the exact sums of a chunk, merged as a tree; `extracted`: in a short form, for fields
+    accumulators   the exact sums of a chunk, merged as a tree (`ozaki.sums.partial`)
     elementary     functions of each number, chunk by chunk
     cumulative     running sums, each chunk after the exact sum of those before it
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,

@@ -2,12 +2,12 @@
 
 from ozaki.linalg.verified.definite import Definiteness, is_positive_definite
 from ozaki.linalg.verified.determinants import Determinant, det
-from ozaki.linalg.verified.eigenvalues import Enclosures
 from ozaki.linalg.verified.hermitian import eigh
 from ozaki.linalg.verified.least_squares import lstsq
 from ozaki.linalg.verified.singular_values import svdvals
-from ozaki.linalg.verified.solution import NotProvedError, SingularError, Solution, Statistics
 from ozaki.linalg.verified.systems import Certificate, certify, inv, solve
+from ozaki.linalg.verified.tools.eigenvalues import Enclosures
+from ozaki.linalg.verified.tools.solution import NotProvedError, SingularError, Solution, Statistics
 
 __all__ = [
     "Certificate",

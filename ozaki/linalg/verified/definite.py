@@ -21,11 +21,11 @@ from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.triangular import solved
-from ozaki.linalg.verified.preconditioner import check_words, tail
-from ozaki.linalg.verified.singular import null_vector
-from ozaki.linalg.verified.solution import NotProvedError
-from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
-from ozaki.linalg.verified.words import scaled
+from ozaki.linalg.verified.tools.preconditioner import check_words, tail
+from ozaki.linalg.verified.tools.singular import null_vector
+from ozaki.linalg.verified.tools.solution import NotProvedError
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, gamma, magnitude, plus, up
+from ozaki.linalg.verified.tools.words import scaled
 from ozaki.sums.exactsum import ExactSum
 
 

@@ -14,11 +14,11 @@ from ozaki.linalg.arguments import one_square
 from ozaki.linalg.determinant import exact_product, nearest
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.triangular import solved
-from ozaki.linalg.verified.equilibration import equilibrated
-from ozaki.linalg.verified.integers import exact_determinant
-from ozaki.linalg.verified.preconditioner import tail
-from ozaki.linalg.verified.solution import NotProvedError
-from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, plus, times, up
+from ozaki.linalg.verified.tools.equilibration import equilibrated
+from ozaki.linalg.verified.tools.integers import exact_determinant
+from ozaki.linalg.verified.tools.preconditioner import tail
+from ozaki.linalg.verified.tools.solution import NotProvedError
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, times, up
 from ozaki.sums.api import sum as exact_sum
 
 TERMS = 30

@@ -8,7 +8,7 @@ from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quie
 from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.spectral import approximate
-from ozaki.linalg.verified.eigenvalues import (
+from ozaki.linalg.verified.tools.eigenvalues import (
     Enclosures,
     brought_to_one,
     defect,

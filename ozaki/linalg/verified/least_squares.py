@@ -16,14 +16,21 @@ from multiword.runtime.arrays import (
 from ozaki.linalg.arguments import LinAlgError, rectangular_system
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
-from ozaki.linalg.verified.eigenvalues import spectral_norm
-from ozaki.linalg.verified.equilibration import rows_scaled
-from ozaki.linalg.verified.preconditioner import classical_error, tail
-from ozaki.linalg.verified.refinement import DECIDED, relative_errors, units
-from ozaki.linalg.verified.solution import NotProvedError, Solution, Statistics, unproved
-from ozaki.linalg.verified.systems import empty, first_column, proved
-from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
-from ozaki.linalg.verified.words import renormalized, scaled
+from ozaki.linalg.verified.tools.eigenvalues import spectral_norm
+from ozaki.linalg.verified.tools.equilibration import rows_scaled
+from ozaki.linalg.verified.tools.preconditioner import classical_error, tail
+from ozaki.linalg.verified.tools.refinement import DECIDED, relative_errors, units
+from ozaki.linalg.verified.tools.solution import (
+    NotProvedError,
+    Solution,
+    Statistics,
+    empty,
+    first_column,
+    proved,
+    unproved,
+)
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
+from ozaki.linalg.verified.tools.words import renormalized, scaled
 
 MOST_STEPS, MOST_STALLS = 60, 4
 

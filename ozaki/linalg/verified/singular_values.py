@@ -10,7 +10,7 @@ from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quie
 from ozaki.linalg.arguments import matrices
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.spectral import approximate
-from ozaki.linalg.verified.eigenvalues import (
+from ozaki.linalg.verified.tools.eigenvalues import (
     Enclosures,
     brought_to_one,
     defect,
@@ -20,8 +20,8 @@ from ozaki.linalg.verified.eigenvalues import (
     spectral_norm,
     times_power,
 )
-from ozaki.linalg.verified.preconditioner import tail
-from ozaki.linalg.verified.upward import magnitude, plus
+from ozaki.linalg.verified.tools.preconditioner import tail
+from ozaki.linalg.verified.tools.upward import magnitude, plus
 
 
 @on_device_of_arrays

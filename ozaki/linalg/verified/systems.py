@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import one_square, square, systems
-from ozaki.linalg.verified.equilibration import equilibrated, rows_scaled
-from ozaki.linalg.verified.preconditioner import check_words
-from ozaki.linalg.verified.refinement import refine
-from ozaki.linalg.verified.regularity import Regularity, prove_regular
-from ozaki.linalg.verified.solution import (
-    PROVED,
+from ozaki.linalg.verified.tools.equilibration import equilibrated, rows_scaled
+from ozaki.linalg.verified.tools.preconditioner import check_words
+from ozaki.linalg.verified.tools.refinement import refine
+from ozaki.linalg.verified.tools.regularity import Regularity, prove_regular
+from ozaki.linalg.verified.tools.solution import (
     SingularError,
     Solution,
     Statistics,
+    empty,
+    first_column,
+    proved,
     stacked,
     unproved,
 )
-from ozaki.linalg.verified.upward import U, up
-from ozaki.linalg.verified.words import renormalized, rounded, scaled, unscaled, unscaled_words
+from ozaki.linalg.verified.tools.words import scaled
 
 LARGEST_EXPONENT = 960
 """By which small integers are multiplied and still are float64 numbers."""
@@ -220,38 +219,3 @@ def _solved(a: Array, b: Array, max_words: int, throw: bool) -> Solution:
         if throw:
             raise
         return unproved(b, error)
-
-
-def empty(b: Array) -> Solution:
-    """Return the solution that has no components, of the shape of b."""
-    nothing = namespace(b).zeros(b.shape)
-    return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
-
-
-def proved(
-    words: Sequence[Array], error: Array, exponent: Array, stats: Statistics, columns: int
-) -> Solution:
-    """Return the solution that consists of so many columns, from those for the parts of the right sides.
-
-    words, error, exponent : column j of the solution is the sum of columns j, j + columns, … of any x with
-        |x - Σ words| <= error, times 2**exponent.
-    """
-    low, lost = unscaled_words(words, error, exponent)
-    if error.shape[1] == columns:
-        return Solution(*unscaled(*rounded(words, error), exponent), low, lost, PROVED, stats)
-    xp, starts = namespace(error), range(0, error.shape[1], columns)
-    parts = [word[:, i : i + columns] for i in starts for word in low]
-    total = sum(lost[:, i : i + columns] for i in starts)
-    total = xp.where(total > 0, up(up(total) * (1 + 2 * len(starts) * U)), 0.0)
-    finite = reduce(xp.logical_and, map(xp.isfinite, parts))
-    total = xp.where(finite, total, np.inf)
-    parts = renormalized([xp.where(finite, part, 0.0) for part in parts], len(parts))
-    value, bound, sure = rounded(parts, total)
-    overflown = xp.where(finite, value, sum(word[:, :columns] for word in low))
-    return Solution(overflown, bound, sure, tuple(parts), total, PROVED, stats)
-
-
-def first_column(solution: Solution) -> Solution:
-    """The solution for the only right side, as a vector."""
-    of_column = {name: getattr(solution, name)[:, 0] for name in ("value", "bound", "rounded", "error")}
-    return replace(solution, words=tuple(word[:, 0] for word in solution.words), **of_column)

@@ -15,7 +15,9 @@ from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of, in_memory_order
 
 FORMS = (rows.rounded, vectors.rounded, tiles.rounded_tiles)
-"""The cheapest first. Each returns None for sums that it does not take; the last one takes all."""
+"""In the order in which they are tried: what takes the least wherever it takes a sum at all (rows as they lie
+before copied ones, these before blocks). Each returns None for sums that it does not take; the last one takes
+all."""
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> Array:

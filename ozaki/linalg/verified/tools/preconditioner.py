@@ -15,7 +15,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.cached import cached_property
 from ozaki.linalg.products import classical, words_of_product
-from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, gamma, magnitude, plus, up
 
 Correction = tuple[Array, Callable[[], Array]]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, real_parts
-from ozaki.linalg.verified.upward import ETA, U, magnitude, plus, up
+from ozaki.linalg.verified.tools.upward import ETA, U, magnitude, plus, up
 
 
 def renormalized(words: Sequence[Array], count: int) -> list[Array]:

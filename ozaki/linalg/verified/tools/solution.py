@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_host, quietly
-from ozaki.linalg.verified.upward import up
+from ozaki.linalg.verified.tools.upward import U, up
+from ozaki.linalg.verified.tools.words import renormalized, rounded, unscaled, unscaled_words
 
 PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
 
@@ -189,3 +192,38 @@ def stacked(solutions: list[Any], batch: tuple[int, ...]) -> Any:
         return type(first)(*(stacked([getattr(s, name) for s in solutions], batch) for name in names))
     array = namespace(first).stack(solutions) if hasattr(first, "shape") else np.array(solutions)
     return array.reshape(*batch, *array.shape[1:])
+
+
+def empty(b: Array) -> Solution:
+    """Return the solution that has no components, of the shape of b."""
+    nothing = namespace(b).zeros(b.shape)
+    return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
+
+
+def proved(
+    words: Sequence[Array], error: Array, exponent: Array, stats: Statistics, columns: int
+) -> Solution:
+    """Return the solution that consists of so many columns, from those for the parts of the right sides.
+
+    words, error, exponent : column j of the solution is the sum of columns j, j + columns, … of any x with
+        |x - Σ words| <= error, times 2**exponent.
+    """
+    low, lost = unscaled_words(words, error, exponent)
+    if error.shape[1] == columns:
+        return Solution(*unscaled(*rounded(words, error), exponent), low, lost, PROVED, stats)
+    xp, starts = namespace(error), range(0, error.shape[1], columns)
+    parts = [word[:, i : i + columns] for i in starts for word in low]
+    total = sum(lost[:, i : i + columns] for i in starts)
+    total = xp.where(total > 0, up(up(total) * (1 + 2 * len(starts) * U)), 0.0)
+    finite = reduce(xp.logical_and, map(xp.isfinite, parts))
+    total = xp.where(finite, total, np.inf)
+    parts = renormalized([xp.where(finite, part, 0.0) for part in parts], len(parts))
+    value, bound, sure = rounded(parts, total)
+    overflown = xp.where(finite, value, sum(word[:, :columns] for word in low))
+    return Solution(overflown, bound, sure, tuple(parts), total, PROVED, stats)
+
+
+def first_column(solution: Solution) -> Solution:
+    """Return the solution for the only right side, as a vector."""
+    of_column = {name: getattr(solution, name)[:, 0] for name in ("value", "bound", "rounded", "error")}
+    return replace(solution, words=tuple(word[:, 0] for word in solution.words), **of_column)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, real_parts
-from ozaki.linalg.verified.upward import magnitude
-from ozaki.linalg.verified.words import scaled
+from ozaki.linalg.verified.tools.upward import magnitude
+from ozaki.linalg.verified.tools.words import scaled
 
 PASSES = 3
 """Times that rows and columns are scaled by their largest elements in turn."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.products import words_of_product
-from ozaki.linalg.verified.regularity import Regularity
-from ozaki.linalg.verified.upward import ETA
-from ozaki.linalg.verified.words import renormalized
+from ozaki.linalg.verified.tools.regularity import Regularity
+from ozaki.linalg.verified.tools.upward import ETA
+from ozaki.linalg.verified.tools.words import renormalized
 
 DECIDED = 2.0**-66
 """Relative error below which the rounding of a component is decided, but for one in some thousands."""

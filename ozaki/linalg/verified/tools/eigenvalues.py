@@ -20,10 +20,10 @@ from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.arithmetic import scaled_to_one, times_powers
 from ozaki.linalg.products import Words, classical, words_of_products
-from ozaki.linalg.verified.preconditioner import classical_error
-from ozaki.linalg.verified.solution import NotProvedError
-from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
-from ozaki.linalg.verified.words import rounded, unscaled
+from ozaki.linalg.verified.tools.preconditioner import classical_error
+from ozaki.linalg.verified.tools.solution import NotProvedError
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
+from ozaki.linalg.verified.tools.words import rounded, unscaled
 from ozaki.sums.api import dot
 
 

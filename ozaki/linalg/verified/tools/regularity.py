@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.products import classical, multiply, words_of_product
-from ozaki.linalg.verified.preconditioner import (
+from ozaki.linalg.verified.tools.preconditioner import (
     Factored,
     Preconditioner,
     Several,
@@ -33,9 +33,9 @@ from ozaki.linalg.verified.preconditioner import (
     classical_error,
     left_inverse,
 )
-from ozaki.linalg.verified.singular import null_vector
-from ozaki.linalg.verified.solution import NotProvedError, SingularError
-from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, plus, times, up
+from ozaki.linalg.verified.tools.singular import null_vector
+from ozaki.linalg.verified.tools.solution import NotProvedError, SingularError
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, times, up
 
 ENOUGH = 0.5
 """A contraction with which refinement converges well: with a larger one the next tier is tried."""
