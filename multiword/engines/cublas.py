@@ -64,6 +64,7 @@ def _destroy(pointer: ctypes.c_void_p) -> None:
 
 
 _local = threading.local()
+"""The calling thread's cuBLAS handles, by device and stream."""
 
 
 def current_handle() -> Handle:

@@ -29,6 +29,7 @@ POWERS = 2.0 ** np.arange(-BIAS, 1024)
 _enabled = True
 
 _modules: dict[str, ModuleType | None] = {}
+"""Modules of compiled loops by name, once they are imported; None where they cannot be."""
 
 
 def compiled(module: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,43 @@ def pairwise_bound(
 
     multiply((rows[0].truncation_scale, rows[1].truncation_scale), use)
     return sent.on_its_way() if sent is not None else lambda: (float(largest[0]), float(largest[1]))
+
+
+@dataclass(frozen=True)
+class PartialMagnitudes:
+    """Products of magnitudes of a part of the inner dimension, of some rows and columns.
+
+    Attributes
+    ----------
+    products : (parts, 1, m, n), as of `Magnitudes`; of no rows if they are not asked for.
+    bounds : of the rows and columns.
+    length : real numbers in a row of A.
+    """
+
+    products: Array
+    bounds: tuple[RowBounds, RowBounds]
+    length: int
+
+    def __sizeof__(self) -> int:
+        return int(self.products.nbytes)
+
+    def add(self, other: PartialMagnitudes) -> PartialMagnitudes:
+        """Return the products over both parts of the inner dimension."""
+        return PartialMagnitudes(self.products + other.products, self.bounds, self.length)
+
+    def bound(self) -> PairwiseBound:
+        """Return the bound of these rows and columns, once all parts are there; 0 of none."""
+        y = self.products
+        if not y.size:
+            return 0.0, 0.0
+        everything = slice(0, y.shape[2]), slice(0, y.shape[3])
+        return pairwise_bound(self.bounds, self.length, lambda _, use: use(y, *everything))()
+
+
+_NO_ROWS = RowBounds(*(np.empty(0),) * 3)
+
+NO_MAGNITUDES = PartialMagnitudes(np.empty((1, 1, 0, 0)), (_NO_ROWS, _NO_ROWS), 0)
+"""Those that nobody asks for."""
 
 
 class SentBound:

@@ -14,7 +14,6 @@ that asks for something else, or is at its end, returns what there is of no rows
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,9 +22,8 @@ import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace, on_host, quietly
-from ozaki.certificate.counting import RowBounds
 from ozaki.certificate.decision import Ask, Certificate, replayed
-from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.certificate.pairwise import NO_MAGNITUDES, PairwiseBound, PartialMagnitudes
 from ozaki.dask.arguments import SplitEvery
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import flat, merge_tree, merged, objects, task
@@ -43,8 +41,6 @@ Answers = tuple[Any, ...]
 
 MakeRequest = Callable[[Array], Request]
 """The request of a task on such arrays: a worker's own engine and workspace."""
-
-_NO_PAIRS: PairwiseBound = (0.0, 0.0)
 
 
 def certify(
@@ -191,33 +187,6 @@ def _chosen(
 # pairs ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PartialMagnitudes:
-    """Products of magnitudes of some blocks of the inner dimension.
-
-    Attributes
-    ----------
-    products : (parts, 1, m, n), as of `Magnitudes`; of no rows if they are not asked for.
-    bounds : of the rows and columns.
-    length : real numbers in a row of A.
-    """
-
-    products: Array
-    bounds: tuple[RowBounds, RowBounds]
-    length: int
-
-    def __sizeof__(self) -> int:
-        return int(self.products.nbytes)
-
-    def add(self, other: PartialMagnitudes) -> PartialMagnitudes:
-        """The products over both parts of the inner dimension."""
-        return PartialMagnitudes(self.products + other.products, self.bounds, self.length)
-
-
-_NO_ROWS = RowBounds(*(np.empty(0),) * 3)
-_NO_MAGNITUDES = PartialMagnitudes(np.empty((1, 1, 0, 0)), (_NO_ROWS, _NO_ROWS), 0)
-
-
 def _pairwise(
     a: da.Array, b: da.Array, blocks: tuple[Any, ...], multiply: Callable[..., Any], split_every: SplitEvery
 ) -> da.Array:
@@ -247,7 +216,7 @@ def _magnitudes(
 ) -> PartialMagnitudes:
     """The products of magnitudes of two blocks."""
     if replayed(target, answers) is not Ask.PAIRS:
-        return _NO_MAGNITUDES
+        return NO_MAGNITUDES
     with quietly(x):
         given = request(x)
         whole = Pair(of_a.factor(0), of_b.factor(1), given)
@@ -268,12 +237,8 @@ def _magnitudes(
 def _bound(parts: Any, **_: Any) -> PairwiseBound:
     """The pairwise bound of a block of rows and one of columns."""
     total = merged(parts, merge=PartialMagnitudes.add)
-    y = total.products
-    if not y.size:
-        return _NO_PAIRS
-    with quietly(y):
-        everything = slice(0, y.shape[2]), slice(0, y.shape[3])
-        return pairwise_bound(total.bounds, total.length, lambda _, use: use(y, *everything))()
+    with quietly(total.products):
+        return total.bound()
 
 
 def _bound_of_unsplit(

@@ -12,7 +12,7 @@ dimension is in one chunk, one task takes all of them, and there are no residues
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, namespace, quietly, real_parts
+from multiword.runtime.arrays import Array, namespace, quietly
 from ozaki.arguments import matrices_of, request_of, result_dtype
 from ozaki.dask.arguments import (
     SplitEvery,
@@ -33,13 +33,14 @@ from ozaki.dask.arguments import (
 from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
-from ozaki.nonfinite import one_nan, overwrite_nonfinite
+from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
+from ozaki.product.partial import PartialProduct
 from ozaki.product.request import TARGETS, Request
 from ozaki.product.scale import scale
 from ozaki.product.steps import ScaledProduct, execute, widened_product
-from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
+from ozaki.residues.partial import no_residues, put_residues
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import ResidueSystem
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -148,34 +149,6 @@ def _product(
     return out if out.chunks == chunks else out.rechunk(chunks)
 
 
-@dataclass(frozen=True)
-class PartialProduct:
-    """Residues of the product of some blocks of the inner dimension.
-
-    Attributes
-    ----------
-    residues : (images, N, m, n), in as few bytes as hold them.
-    scaled : the integers: the scales, and the scheme.
-    nonfinite : (m, n), the share of these blocks in rows and columns with an Inf or NaN, if there are any.
-    """
-
-    residues: Array
-    scaled: ScaledProduct
-    nonfinite: Array | None
-
-    def __sizeof__(self) -> int:
-        return int(self.residues.nbytes + (0 if self.nonfinite is None else self.nonfinite.nbytes))
-
-    def add(self, other: PartialProduct) -> PartialProduct:
-        """The product of both parts of the inner dimension."""
-        residues = add_residues(self.residues, other.residues, self.scaled.scheme.system)
-        nonfinite = self.nonfinite
-        if nonfinite is not None:
-            with np.errstate(invalid="ignore"):
-                nonfinite = nonfinite + other.nonfinite
-        return PartialProduct(residues, self.scaled, nonfinite)
-
-
 def _system(
     of_a: FactorStatistics, of_b: FactorStatistics, answers: Answers | None = None, *, request: MakeRequest
 ) -> ResidueSystem:
@@ -252,14 +225,5 @@ def _scaled(
 def _finished(parts: Any, *, dtype: np.dtype, **_: Any) -> Array:
     """The rounded block of the result."""
     total = merged(parts, merge=PartialProduct.add)
-    scheme, scales = total.scaled.scheme, total.scaled.scales
-    xp = namespace(total.residues)
     with quietly(total.residues):
-        out = xp.empty(total.residues.shape[2:], dtype)
-        scheme.reconstruct(as_products(total.residues, scheme.system), scales, out)
-        if total.nonfinite is not None:
-            rows, columns = (s == NONFINITE_ROW for s in scales)
-            concerned = rows[:, None] | columns[None, :]
-            for part, value in zip(real_parts(out), real_parts(total.nonfinite), strict=True):
-                part[...] = xp.where(concerned, one_nan(value), part)
-    return out
+        return total.rounded(dtype)

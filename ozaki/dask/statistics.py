@@ -66,23 +66,14 @@ class FactorStatistics:
 
     def merge(self, other: FactorStatistics) -> FactorStatistics:
         """Those of the same rows, with the sums over two parts of the inner dimension."""
-        x, y = self.rows, other.rows
-        sums = x.total + y.total, x.square + y.square, x.counts + y.counts
-        return replace(self, rows=RowStatistics(x.exponent, *sums, x.length + y.length))
+        return replace(self, rows=self.rows.merge(other.rows))
 
     @classmethod
     def concatenate(cls, parts: Sequence[FactorStatistics]) -> FactorStatistics:
         """Those of several blocks of rows."""
-        xp, rows = namespace(parts[0].exact_scales), [part.rows for part in parts]
-        exact = xp.concatenate([part.exact_scales for part in parts])
-        statistics = RowStatistics(
-            xp.concatenate([x.exponent for x in rows]),
-            xp.concatenate([x.total for x in rows]),
-            xp.concatenate([x.square for x in rows]),
-            xp.concatenate([x.counts for x in rows], axis=1),
-            rows[0].length,
-        )
-        return cls(statistics, exact, all(part.lossless for part in parts), parts[0].dtype)
+        exact = namespace(parts[0].exact_scales).concatenate([part.exact_scales for part in parts])
+        rows = RowStatistics.concatenate([part.rows for part in parts])
+        return cls(rows, exact, all(part.lossless for part in parts), parts[0].dtype)
 
     def factor(self, side: int) -> Factor:
         """A factor with these statistics and no numbers, for the steps that need none."""

@@ -23,6 +23,7 @@ TINY = 2.0**-55
 """|f(x) - x| <= x² rounds to x below."""
 
 FUNCTIONS: dict[str, Function] = {}
+"""Every elementary function's record, by name."""
 
 
 def elementary(function: T) -> T:

@@ -37,6 +37,7 @@ _watched: set[int] = set()
 """The ids of the prepared factors that have a finalizer: one each, for all that is captured of it."""
 
 _lock = threading.RLock()  # dropping an entry may drop prepared operands, which drops their entries
+"""Held while what is captured is looked up or changed; re-entrant, for finalizers come back to it."""
 
 questions: Scoped[list[Question] | None] = Scoped(None)
 """Where a thread notes what it asks for."""

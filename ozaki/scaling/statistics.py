@@ -13,6 +13,7 @@ the sums are sums of integers relative to it. So those of blocks of a row, in an
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -69,6 +70,23 @@ class RowStatistics:
         """Return the statistics of some rows."""
         sums = self.exponent[rows], self.total[rows], self.square[rows], self.counts[:, rows]
         return RowStatistics(*sums, self.length)
+
+    def merge(self, other: RowStatistics) -> RowStatistics:
+        """Return those of rows of which these are of two parts, relative to the same exponents."""
+        sums = self.total + other.total, self.square + other.square, self.counts + other.counts
+        return RowStatistics(self.exponent, *sums, self.length + other.length)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[RowStatistics]) -> RowStatistics:
+        """Return those of the rows of several operands of one length."""
+        join = namespace(parts[0].exponent).concatenate
+        return cls(
+            join([x.exponent for x in parts]),
+            join([x.total for x in parts]),
+            join([x.square for x in parts]),
+            join([x.counts for x in parts], axis=1),
+            parts[0].length,
+        )
 
     @property
     def finite_nonzero(self) -> Array:

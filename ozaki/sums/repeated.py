@@ -36,6 +36,7 @@ class _Known(NamedTuple):
 
 
 _known: dict[tuple[Any, ...], _Known] = {}
+"""By layout: the one launch of a sum, to be made again on other arrays."""
 
 
 def repeatable(function: F) -> F:

@@ -37,6 +37,7 @@ NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for
 """Operators whose calls are counted as native, in every dtype."""
 
 _lock = threading.Lock()
+"""Held while overrides are made or taken back."""
 _libraries: list[torch.library.Library] = []
 """What is registered: the kernels of products and sums, then those of everything else."""
 

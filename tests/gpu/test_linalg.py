@@ -5,7 +5,7 @@ import pytest
 
 from ozaki import linalg
 from ozaki.linalg import panels, products, verified
-from ozaki.linalg.verified import preconditioner, regularity
+from ozaki.linalg.verified.tools import preconditioner, regularity
 
 
 def test_enclosures_are_arrays_of_the_host(cupy):

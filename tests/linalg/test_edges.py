@@ -12,7 +12,7 @@ import ozaki
 from multiword.runtime import floats
 from ozaki import linalg
 from ozaki.linalg import determinant, products, verified
-from ozaki.linalg.verified import regularity
+from ozaki.linalg.verified.tools import regularity
 from tests.oracle import check_spectrum
 from tests.test_float_modes import FLUSH, ZEROS, mode
 

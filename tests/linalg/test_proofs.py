@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ozaki.linalg import verified
-from ozaki.linalg.verified import integers
+from ozaki.linalg.verified.tools import integers
 from tests.fuzz.exact_linalg import conditioned
 from tests.oracle import check_proof, check_spectrum, embedded, fractions, rational_matrix
 

@@ -9,7 +9,7 @@ import pytest
 
 import ozaki
 from ozaki.linalg import products, verified
-from ozaki.linalg.verified import preconditioner, refinement, regularity, upward
+from ozaki.linalg.verified.tools import preconditioner, refinement, regularity, upward
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
 from tests.oracle import check_proof, exact_solution, nearest, same
