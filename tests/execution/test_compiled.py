@@ -133,20 +133,22 @@ def test_stacks_and_large_products_in_24_threads():
 
 @needs_numba
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("call", ["ozaki.accurate_dgemm(a, a)", "ozaki.sum(a)"])
-@pytest.mark.parametrize("wait", [0, 0.005, 0.1, 0.7])
+@pytest.mark.parametrize(
+    ("wait", "call"),
+    [(0, "accurate_dgemm(a, a)"), (0.005, "sum(a)"), (0.1, "accurate_dgemm(a, a)"), (0.7, "sum(a)")],
+)
 def test_a_fork_while_another_thread_imports_or_compiles(wait, call):
     code = f"""
 import os, threading, time
 import numpy as np, ozaki
 
 a = np.random.default_rng(0).standard_normal((9, 9))
-thread = threading.Thread(target=lambda: {call})
+thread = threading.Thread(target=lambda: ozaki.{call})
 thread.start()
 time.sleep({wait})
 child = os.fork()
 if not child:
-    {call}
+    ozaki.{call}
     os._exit(0)
 thread.join()
 assert os.waitpid(child, 0)[1] == 0
@@ -167,14 +169,25 @@ import numpy as np, ozaki
 a = np.random.default_rng(2).standard_normal((20, 20))
 print(ozaki.accurate_dgemm(a, a).tobytes().hex())
 """
+SUM = """
+import numpy as np, ozaki
+print(ozaki.sum(np.random.default_rng(2).standard_normal(20)).hex())
+"""
+"""Of one compiled function, where a product has three: each takes seconds to compile."""
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What PRODUCT and SUM print, with the compiled code that there is."""
+    return {code: run(code) for code in (PRODUCT, SUM)}
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_no_bit_changes_without_numba(tmp_path, missing):
+def test_no_bit_changes_without_numba(tmp_path, missing, expected):
     """It is not installed, or told not to compile."""
     (tmp_path / "numba.py").write_text("raise ImportError('no numba')")
     environment = {"PYTHONPATH": f"{tmp_path}:{os.getcwd()}"} if missing else {"NUMBA_DISABLE_JIT": "1"}
-    assert run(PRODUCT, **environment) == run(PRODUCT)
+    assert run(PRODUCT, **environment) == expected[PRODUCT]
 
 
 def test_a_numba_that_fails_says_so(tmp_path):
@@ -185,8 +198,15 @@ def test_a_numba_that_fails_says_so(tmp_path):
 
 
 @needs_numba
-@pytest.mark.parametrize("call", ["matmul(np.eye(9), np.eye(9))", "sum(np.ones((99, 99)), axis=0)"])
-@pytest.mark.parametrize("seconds", [0.02, 0.3, 0.7, 1.2])
+@pytest.mark.parametrize(
+    ("seconds", "call"),
+    [
+        (0.02, "sum(np.ones((99, 99)), axis=0)"),
+        (0.3, "matmul(np.eye(9), np.eye(9))"),
+        (0.7, "sum(np.ones((99, 99)), axis=0)"),
+        (1.2, "matmul(np.eye(9), np.eye(9))"),
+    ],
+)
 def test_interrupted_compilations_leave_every_function_working(tmp_path, call, seconds):
     """A handler's exception, whatever it is, reaches the caller, and the next call finds all in order."""
     code = f"""
@@ -206,11 +226,22 @@ print(ozaki.{call}.tobytes() == np.{call}.tobytes())
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split()[-1] == "True"
 
 
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """A folder with the compiled code of PRODUCT."""
+    folder = tmp_path_factory.mktemp("code")
+    run(PRODUCT, NUMBA_CACHE_DIR=str(folder))
+    return folder
+
+
 @pytest.fixture
-def files(tmp_path):
-    """Compiled code in a folder of its own: the file of `products`."""
-    run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path))
-    (found,) = tmp_path.glob("*/*in_digits_numba.products*")
+def files(tmp_path, compiled_once):
+    """A copy of it in `tmp_path`: the files of its three functions."""
+    shutil.copytree(compiled_once, tmp_path, dirs_exist_ok=True)
+    found = sorted(tmp_path.glob("*/*"))
+    assert [path.name.split("_numba.")[0] for path in found] == [
+        *("ozaki.certificate.counting", "ozaki.execution.in_digits", "ozaki.scaling.statistics")
+    ]
     return found
 
 
@@ -223,31 +254,32 @@ compiler.compile_extra = compile_extra
 
 @needs_numba
 class TestFiles:
-    def test_another_process_finds_them(self, tmp_path, files):
-        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
+    def test_another_process_finds_them(self, tmp_path, files, expected):
+        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
 
-    @pytest.mark.parametrize(
-        "damaged",
-        [lambda x: b"", lambda x: x[:-1], lambda x: x[:-99] + bytes(99), lambda x: bytes(32) + x[32:]],
-        ids=["empty", "short", "overwritten", "stale"],
-    )
-    def test_damaged_and_stale_ones_are_replaced(self, tmp_path, files, damaged):
-        files.write_bytes(damaged(files.read_bytes()))
-        assert run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
-        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
+    def test_damaged_and_stale_ones_are_replaced(self, tmp_path, files, expected):
+        """Short, overwritten and stale ones; an empty one is as short as can be."""
+        damages = (lambda x: x[:-1], lambda x: x[:-99] + bytes(99), lambda x: bytes(32) + x[32:])
+        for path, damaged in zip(files, damages, strict=True):
+            path.write_bytes(damaged(path.read_bytes()))
+        assert run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
+        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
+        files[0].write_bytes(b"")
+        assert run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
+        assert files[0].read_bytes()
 
-    def test_where_none_can_be_written_all_is_compiled(self):
-        assert run(PRODUCT, NUMBA_CACHE_DIR="/dev/null/folder") == run(PRODUCT)
+    def test_where_none_can_be_written_all_is_compiled(self, expected):
+        assert run(SUM, NUMBA_CACHE_DIR="/dev/null/folder") == expected[SUM]
 
-    def test_a_full_disk_leaves_none(self, tmp_path):
+    def test_a_full_disk_leaves_none(self, tmp_path, expected):
         limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
-        assert run(limit + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
+        assert run(limit + SUM, NUMBA_CACHE_DIR=str(tmp_path)) == expected[SUM]
         assert not list(tmp_path.glob("*/*"))
 
-    def test_four_processes_at_once(self, tmp_path):
+    def test_four_processes_at_once(self, tmp_path, expected):
         with ThreadPoolExecutor(4) as pool:
-            found = set(pool.map(lambda _: run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)), range(4)))
-        assert found == {run(PRODUCT)}
+            found = set(pool.map(lambda _: run(SUM, NUMBA_CACHE_DIR=str(tmp_path)), range(4)))
+        assert found == {expected[SUM]}
         assert {path.suffix for path in tmp_path.glob("*/*")} == {".ozaki"}
 
     def test_an_edit_recompiles_what_imports_it_alone(self, tmp_path):

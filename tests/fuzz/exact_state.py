@@ -26,7 +26,52 @@ def textbook(draw: Draw) -> None:
     """near_sum, acc_sum, sum_k, extract_vector, two_sum, two_product within their stated ranges."""
     kinds = "normal", "wide", "cancelling", "ties", "subnormal", "integers", "sparse", "zeros", "powers"
     kind, n = draw.pick("values", *kinds), draw.size("n", 0, 60)
-    x = draw.array("p", (n,), (FLOAT64,), kind)
+    hard = draw.pick("hard", "", "deep", *HARD)
+    x = HARD[hard](draw) if hard else draw.array("p", (n,), (FLOAT64,), kind)
+    _check_sums(draw, x)
+    _check_transformations(draw, "wide" if kind in ("subnormal", "zeros") else kind, n)
+
+
+def _crowded(draw: Draw) -> np.ndarray:
+    """Numbers of one sign just below a power of two, about as many as an extraction has carries for.
+
+    Their sum takes all the bits between sigma and the unit of what is extracted.
+    """
+    n = (1 << draw.size("log2 of n", 2, 6)) - draw.size("less", 0, 3)
+    steps = draw.rng.integers(1, 1 << draw.size("bits", 1, 52), n)
+    return draw.pick("sign", 1.0, -1.0) * np.ldexp((1 << 53) - steps.astype(float), draw.size("e", -900, 900))
+
+
+def _deep(draw: Draw) -> np.ndarray:
+    """Numbers whose sum is far below them, by any number of bits: it takes one extraction, or several.
+
+    Most often by 53 bits less one to three times the carries: there an extraction is the last one, or not
+    quite, and what has been extracted does not add up to a single number.
+    """
+    n, spread, rest = draw.size("pairs", 1, 25), draw.pick("spread", 0, 0, 5, 60), draw.size("rest", 0, 30)
+    carries = (2 * n + rest + 1).bit_length()
+    few, most = (53 - 3 * carries, 53 - carries) if draw.chance(0.8) else (0, 250)
+    depth = draw.size("depth", few, most)
+    x = np.ldexp(draw.rng.standard_normal(n), draw.rng.integers(-spread, spread + 1, n))
+    small = np.ldexp(draw.rng.standard_normal(rest), spread - depth)
+    return np.ldexp(draw.rng.permutation(np.concatenate([x, -x, small])), draw.pick("e", 0, 0, 800, -980))
+
+
+def _next_to_ties(draw: Draw) -> np.ndarray:
+    """A number, half its last place, what cancels, and a tail of either sign that decides, or none."""
+    one, tail = 1 + 2.0**-52 * draw.size("last", 0, 3), 2.0 ** -draw.size("tail", 54, 1074)
+    large, half = 2.0 ** draw.size("large", 0, 300), draw.pick("half", 1, -1) * 2.0**-53
+    x = np.array([one, half, draw.pick("side", 1, -1, 0) * tail, large, -large])
+    return draw.pick("sign", 1.0, -1.0) * draw.rng.permutation(x)
+
+
+HARD = {"crowded": _crowded, "deep": _deep, "next to ties": _next_to_ties}
+"""Vectors on which a step of an algorithm less, or a wrong one, would show."""
+
+
+def _check_sums(draw: Draw, x: np.ndarray) -> None:
+    """Each sum is the exact one, one of its neighbours, or within its bound."""
+    n = len(x)
     total, e, special = real_sum(plain(x))
     exact = rounded(total, e, FORMATS[FLOAT64]) if special is None else special
     check_same("near_sum", np.float64(ozaki.near_sum(x)), np.float64(exact), f"ozaki.sum: {ozaki.sum(x)!r}")
@@ -37,7 +82,6 @@ def textbook(draw: Draw) -> None:
     error, u = abs(Fraction(float(ozaki.sum_k(x, k))) - truth), Fraction(1, 2**53)
     allowed = 2 * u * abs(truth) + 2 * (2 * max(n, 1) * u) ** k * size
     check("sum_k above its bound", error <= allowed, f"error {float(error)!r}")
-    _check_transformations(draw, "wide" if kind in ("subnormal", "zeros") else kind, n)
     if n:
         _check_extraction(plain(x), truth)
 

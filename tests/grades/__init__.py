@@ -6,7 +6,6 @@ Gates and Rubio González, "How to grade the accuracy of an implementation of th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from math import isqrt
 
@@ -105,38 +104,51 @@ def matrices(given: Input, n: int, dtype: str) -> Matrices:
 # grades -----------------------------------------------------------------------------------------------
 
 
+Scaled = tuple[np.ndarray, int]
+"""Integers, and the exponent of their unit."""
+
+
 @cache
-def exact(given: Input, n: int, dtype: str) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+def exact(given: Input, n: int, dtype: str) -> list[tuple[Scaled, list[Scaled]]]:
     """Of each real part: the exact product, and what errors are relative to, for A, B and C."""
     found = []
     for left, right in real_products(*matrices(given, n, dtype)):
-        (whole, e), (magnitude, _) = exact_product(left, right), exact_product(np.abs(left), np.abs(right))
-        unit, rows, columns = Fraction(2) ** e, norms(left, 1), norms(right, 0)
-        sizes = [magnitude * unit, np.outer(rows, columns), np.full((n, n), rows.max() * columns.max())]
-        found.append((whole * unit, sizes))
+        rows, columns = norms(left, 1), norms(right, 0)
+        outer = np.outer(rows[0], columns[0]), rows[1] + columns[1]
+        largest = np.full((n, n), rows[0].max() * columns[0].max()), outer[1]
+        sizes = [exact_product(np.abs(left), np.abs(right)), outer, largest]
+        found.append((exact_product(left, right), sizes))
     return found
 
 
-def norms(x: np.ndarray, axis: int) -> np.ndarray:
-    """2-norms of rows or columns as fractions, from below and to 50 places at least."""
+def norms(x: np.ndarray, axis: int) -> Scaled:
+    """2-norms of rows or columns, from below and to 50 places at least."""
     whole, exponent = integers(x)
     squares = (whole * whole).sum(axis=axis)
-    return np.array([Fraction(isqrt(int(s) << 100), 1 << 50) * Fraction(2) ** exponent for s in squares])
+    return np.array([isqrt(int(s) << 100) for s in squares], object), exponent - 50
 
 
 @cache
 def errors(given: Input, n: int, dtype: str, accuracy: str | int) -> tuple[float, ...]:
     """The largest errors in units of u, relative to what grades A, B and C say; inf where it must be 0."""
     result = FACES[dtype](*matrices(given, n, dtype), accuracy=accuracy)
-    unit, worst = Fraction(FORMATS[TARGETS[dtype]].unit_roundoff), [0.0] * 3
-    for part, (value, sizes) in zip((result.real, result.imag), exact(given, n, dtype), strict=False):
-        error = abs(value - np.vectorize(Fraction, otypes=[object])(part.astype(float))) / unit
-        for i, size in enumerate(sizes):
-            pairs = zip(error.ravel(), size.ravel(), strict=True)
+    worst = [0.0] * 3
+    for part, ((whole, e), sizes) in zip((result.real, result.imag), exact(given, n, dtype), strict=False):
+        got, f = integers(part)
+        unit = min(e, f)
+        error = abs((whole << (e - unit)) - (got << (f - unit)))
+        for i, (size, g) in enumerate(sizes):
             worst[i] = max(
-                worst[i], *(float(x / y) if y else np.inf * (x > 0) if x else 0.0 for x, y in pairs)
+                worst[i], _largest_ratio(error, size, unit - g) * 2.0 ** FORMATS[TARGETS[dtype]].precision
             )
     return tuple(worst)
+
+
+def _largest_ratio(x: np.ndarray, y: np.ndarray, exponent: int) -> float:
+    """Of x·2**exponent to y; where y is 0, inf, or 0 if x is, too. Integers are divided without a gcd."""
+    x, y = (x << exponent, y) if exponent >= 0 else (x, y << -exponent)
+    pairs = zip(x.ravel(), y.ravel(), strict=True)
+    return max(p / q if q else np.inf * (p > 0) if p else 0.0 for p, q in pairs)
 
 
 def grade(given: Input, dtype: str, accuracy: str | int) -> str:

@@ -9,39 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiword import FORMATS, join, round_to, split
+from multiword import join, round_to, split
 from multiword.fp32 import split as split_module
 from multiword.fp32.measure import common_shift, exact_bits, measure_operands
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SMALL, split_elements, split_operands
 from multiword.rounding import product_error, two_sum
-from tests.oracle import rounded
-
-FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
-WORDS = {"fp16": 2, "bf16": 3, "tf32": 2}
+from tests.fuzz.fixed import check_family
 
 
-def exact_rounding(x, name, rounding):
-    """A float64 number rounded to a format, in integers."""
-    fmt, (numerator, denominator) = FORMATS[name], x.as_integer_ratio()
-    return rounded(numerator, 1 - denominator.bit_length(), (fmt.precision, fmt.emin, fmt.emax), rounding)
-
-
-@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
-@pytest.mark.parametrize("name", ["fp16", "bf16", "tf32"])
-@given(x=FLOATS)
-def test_rounding_is_the_definition(name, rounding, x):
-    for dtype in (np.float32, np.float64):
-        result = round_to(dtype(x), name, rounding)
-        assert result.dtype == FORMATS[name].dtype
-        assert float(result) == exact_rounding(x, name, rounding)
-        assert np.signbit(result.astype(np.float64)) == np.signbit(x)
-
-
-@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
-@given(x=st.floats(allow_nan=False, allow_infinity=False))
-def test_rounding_float64_to_fp32(rounding, x):
-    assert float(round_to(np.float64(x), "fp32", rounding)) == exact_rounding(x, "fp32", rounding)
+@pytest.mark.parametrize("family", ["round_to", "split, join"])
+def test_each_word_is_the_definition(family):
+    check_family(family)
 
 
 def test_rounding_agrees_with_other_implementations():
@@ -59,29 +38,6 @@ def test_special_values_pass_through_rounding():
             result = round_to(x, name, rounding).astype(np.float32)
             assert np.array_equal(result, x, equal_nan=True)
             assert np.array_equal(np.signbit(result[3:]), np.signbit(x[3:]))
-
-
-@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
-@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
-@given(data=st.lists(st.floats(2.0**-8, 2.0**12, width=32), min_size=1, max_size=8), scaled=st.booleans())
-def test_words_carry_the_significand(word, rounding, data, scaled):
-    p = WORDS[word]
-    x = np.float32(data)
-    words = split(x, word, p, scaled=scaled, rounding=rounding)
-    assert len(words) == p
-    assert all(w.dtype == FORMATS[word].dtype for w in words)
-    u = FORMATS[word].unit_roundoff * (2 if rounding == "RZ" else 1)
-    total = join(words, scaled=scaled, dtype=np.float64)
-    # fp16 words that are not scaled end at 2^-24, half a quantum of which is lost.
-    floor = 2.0**-25 * (2 if rounding == "RZ" else 1) if word == "fp16" and not scaled else 0.0
-    assert (np.abs(total - x) <= u**p * np.abs(x) + floor).all()
-
-
-@given(data=st.lists(FLOATS, min_size=1, max_size=8))
-def test_bf16_words_are_exact_above_the_subnormal_numbers(data):
-    x = np.float32([v if abs(v) > 2.0**-100 else 1.0 for v in data])
-    x = np.where(np.abs(x) > 3e38, np.float32(1), x)
-    assert np.array_equal(join(split(x, "bf16", 3)), x)
 
 
 def test_split_of_special_values_and_shapes():

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.sums.exact import accumulator
 from ozaki.sums.exactsum import ExactSum
+from tests.fuzz.fixed import check_family
 from tests.oracle import nearest, same
 from tests.threads import in_threads, interrupted
 
 REAL = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 any_double = st.floats(allow_nan=True, allow_infinity=True)
-finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def exact(x) -> Fraction:
@@ -35,22 +35,8 @@ def whole_range(rng, n):
     return np.ldexp(rng.standard_normal(n), rng.integers(-1075, 1022, n))
 
 
-@given(st.lists(finite, max_size=30))
-def test_round_is_the_nearest(values):
-    x = np.array(values)
-    acc = ExactSum().add(x)
-    assert acc.fractions() == [exact(x)]
-    assert acc.round() == nearest(exact(x))
-
-
-@given(st.lists(any_double, max_size=12), st.data())
-def test_any_order_and_grouping_gives_the_same_bytes(values, data):
-    whole = ExactSum().add(np.array(values))
-    order = data.draw(st.permutations(values))
-    cut = data.draw(st.integers(0, len(values)))
-    left, right = ExactSum().add(np.array(order[:cut])), ExactSum().add(np.array(order[cut:]))
-    assert right.merge(left).to_bytes() == whole.to_bytes()
-    assert same(right.round(), whole.round())
+def test_parts_in_any_order_round_to_the_nearest():
+    check_family("ExactSum")
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 40_000])
@@ -78,13 +64,6 @@ def test_products_are_exact_over_the_whole_range():
     for i in range(0, 3000, 17):
         reverse.add_products(y[i : i + 17], x[i : i + 17])
     assert reverse == acc
-
-
-@given(st.lists(st.tuples(finite, finite), max_size=12))
-def test_products_by_hypothesis(pairs):
-    x, y = np.array(pairs).reshape(-1, 2).T
-    expected = sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))
-    assert ExactSum().add_products(x, y).fractions() == [expected]
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)

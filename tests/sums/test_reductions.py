@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import ozaki
 from multiword.formats import FORMATS
@@ -25,8 +24,6 @@ from tests.threads import interrupted
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 FORMAT |= {np.dtype(np.complex64): FORMATS["fp32"], np.dtype(np.complex128): FORMATS["fp64"]}
 FLOATS = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
-finite = st.floats(allow_nan=False, allow_infinity=False)
-shapes = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
 
 
 @pytest.fixture(autouse=True)
@@ -164,21 +161,6 @@ def test_signed_zeros_and_special_values():
 
 
 # axes, dtypes and forms -----------------------------------------------------------------------------
-
-
-@given(hnp.arrays(np.float64, shapes, elements=finite), st.data())
-def test_axes_as_numpy_has_them(x, data):
-    axes = data.draw(
-        st.one_of(st.none(), st.integers(-x.ndim, x.ndim - 1), st.just((0, -1)) if x.ndim > 1 else st.none())
-    )
-    keepdims = data.draw(st.booleans())
-    x = x.transpose(data.draw(st.permutations(range(x.ndim))))
-    expected = along(x, axes, nearest_sum)
-    with np.errstate(all="ignore"):
-        shape = np.sum(x, axis=axes, keepdims=keepdims).shape
-    result = oz.sum(x, axis=axes, keepdims=keepdims)
-    assert np.shape(result) == shape
-    assert np.array_equal(np.ravel(result), expected.ravel())
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 1), (0, 2), (1, 2), -1])

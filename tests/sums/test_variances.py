@@ -7,21 +7,16 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums.table import REDUCTIONS
 from tests.fuzz.fixed import check_family
 from tests.oracle import nearest, nearest_root
-from tests.sums.test_reductions import FLOATS, FORMAT, along, bits, wide
+from tests.sums.test_reductions import FLOATS, FORMAT, bits, wide
 
 NAN_FUNCTIONS = ("nansum", "nanmean", "nanvar", "nanstd")
 NAMES = ("var", "std", *NAN_FUNCTIONS)
-finite = st.floats(allow_nan=False, allow_infinity=False)
-shapes = hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)
 QUIET = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000, "float64": 0x7FF8000000000000}
 
 
@@ -155,23 +150,6 @@ def test_integers_give_float64(dtype):
 
 
 # NumPy's conventions ----------------------------------------------------------------------------------
-
-
-@given(hnp.arrays(np.float64, shapes, elements=st.one_of(finite, st.just(np.nan))), st.data())
-def test_axes_as_numpy_has_them(x, data):
-    axes = data.draw(
-        st.one_of(st.none(), st.integers(-x.ndim, x.ndim - 1), st.just((0, -1)) if x.ndim > 1 else st.none())
-    )
-    keepdims = data.draw(st.booleans())
-    x = x.transpose(data.draw(st.permutations(range(x.ndim))))
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        shape = np.sum(x, axis=axes, keepdims=keepdims).shape
-    for name in NAMES:
-        got = getattr(ozaki, name)(x, axis=axes, keepdims=keepdims)
-        assert np.shape(got) == shape
-        expected = along(x, axes, lambda v, name=name: reference(name, v)).astype(float)
-        assert np.array_equal(np.ravel(got), expected.ravel(), equal_nan=True), name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,8 +5,6 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from multiword.batched import (
     HalfComplex,
@@ -20,6 +18,7 @@ from multiword.batched import (
     to_complex,
 )
 from multiword.formats import FORMATS
+from tests.fuzz.fixed import check_family
 from tests.oracle import nearest
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -338,31 +337,10 @@ def test_conversions_round_once():
     assert np.isnan(extremes.real[1])
 
 
-@given(st.lists(st.complex_numbers(allow_nan=False, max_magnitude=6e4, width=64), min_size=1, max_size=8))
-def test_conversion_is_the_nearest_half(values):
-    z = np.array(values, np.complex64)
-    back = to_complex(from_complex(z))
-    assert np.array_equal(back.real, z.real.astype(np.float16))
-    assert np.array_equal(back.imag, z.imag.astype(np.float16))
-
-
-@given(
-    st.tuples(*[st.integers(0, 9)] * 4),
-    st.sampled_from([False, "T", "C"]),
-    st.sampled_from([False, "T", "C"]),
-    st.booleans(),
-    st.integers(0, 2**32 - 1),
-)
-def test_any_shape_is_within_its_bound(dimensions, trans_a, trans_b, is_complex, seed):
-    batch, m, n, k = dimensions
-    rng = np.random.default_rng(seed)
-    make = random_pairs if is_complex else random_words
-    a, b, c = make(rng, (batch, m, k)), make(rng, (batch, k, n)), make(rng, (batch, m, n))
-    result = batched_matmul(
-        stored(a, trans_a), stored(b, trans_b), trans_a=trans_a, trans_b=trans_b, beta=-2, c=c
-    )
-    assert result.shape == (batch, m, n)
-    check(result, a, b, 1.0, -2.0, c)
+@pytest.mark.parametrize("family", ["half-complex", "batched_matmul"])
+def test_any_numbers_and_shapes(family):
+    """Conversions to the nearest half, products within their bound."""
+    check_family(family)
 
 
 def test_roofline_of_the_paper():
