@@ -139,10 +139,7 @@ def main() -> int:
     taken, left = chosen(paths, options.seconds, options.gpu)
     print("\n".join(taken), flush=True)
     if left:
-        print(
-            f"and no time for {len(left)} more: {', '.join(left[:5])}{', …' if len(left) > 5 else ''}",
-            flush=True,
-        )
+        print(f"and no time for {len(left)} more: {', '.join(left)}", flush=True)
     if options.list or not taken:
         return 0
     marks = "gpu and not two_gpus" if options.gpu else "not slow and not gpu"

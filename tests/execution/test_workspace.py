@@ -16,12 +16,11 @@ SHAPES = [
     *(
         (4, 1 << 17, 3),
         (700, 700, 700),
-        (1500, 1500, 1500),
         (300, 5000, 300),
         (2000, 64, 2000),
         (64, 9000, 64),
     ),
-    *((1201, 333, 997), (4000, 200, 100), (100, 200, 4000), (513, 2049, 511), (900, 1100, 1300)),
+    *((1201, 333, 997), (4000, 200, 100), (100, 200, 4000), (513, 2049, 511), (600, 800, 1000)),
     *((3000, 30, 3000), (50, 20_000, 50), (2500, 500, 300), (1, 100_000, 64), (1024, 1024, 1024)),
     *((2048, 100, 2048), (333, 3333, 333), (1800, 1800, 200), (6000, 300, 40), (257, 6000, 259)),
 ]
@@ -55,7 +54,7 @@ def test_a_product_keeps_to_its_workspace(shape, engine):
 
 
 def test_the_plan_says_what_a_product_takes():
-    a = np.random.default_rng(0).standard_normal((1500, 1500))
+    a = np.random.default_rng(0).standard_normal((1000, 1000))
     for engine in ("auto", "host"):
         ozaki.matmul(a, a, engine=engine)
         planned = ozaki.plan(a, a, engine=engine).workspace

@@ -37,7 +37,7 @@ def _crowded(draw: Draw) -> np.ndarray:
 
     Their sum takes all the bits between sigma and the unit of what is extracted.
     """
-    n = (1 << draw.size("log2 of n", 2, 6)) - draw.size("less", 0, 3)
+    n = (1 << draw.size("log2 of n", 3, 6)) - draw.size("less", 0, 6)
     steps = draw.rng.integers(1, 1 << draw.size("bits", 1, 52), n)
     return draw.pick("sign", 1.0, -1.0) * np.ldexp((1 << 53) - steps.astype(float), draw.size("e", -900, 900))
 
@@ -65,7 +65,22 @@ def _next_to_ties(draw: Draw) -> np.ndarray:
     return draw.pick("sign", 1.0, -1.0) * draw.rng.permutation(x)
 
 
-HARD = {"crowded": _crowded, "deep": _deep, "next to ties": _next_to_ties}
+def _balanced(draw: Draw) -> np.ndarray:
+    """Crowded numbers next to half of what a first extraction keeps, their sum's opposite, and large ones.
+
+    The extraction leaves the crowd, which the second must hold, and all but cancels what was extracted.
+    """
+    crowd = _crowded(draw)
+    crowd = np.ldexp(crowd, -int(np.frexp(crowd[0])[1]))
+    if draw.pick("on the other side", False, True):
+        crowd = 2 * np.sign(crowd) - crowd
+    carries = (len(crowd) + 4).bit_length()
+    large = 2.0 ** (52 - carries + draw.pick("above", 0, 0, 1, draw.size("far", -12, 4)))
+    x = draw.rng.permutation(np.concatenate([crowd, [-crowd.sum(), large, -large]]))
+    return np.ldexp(x, draw.pick("e", 0, 800, -900))
+
+
+HARD = {"crowded": _crowded, "deep": _deep, "next to ties": _next_to_ties, "balanced": _balanced}
 """Vectors on which a step of an algorithm less, or a wrong one, would show."""
 
 

@@ -73,7 +73,8 @@ def test_sums_and_means(name, axis, keepdims):
     assert same_bits(reduced(x), expected)
     assert same_bits(jax.jit(reduced)(x), expected)
     assert same_bits(jax.vmap(reduced)(jnp.stack([x, x]))[1], expected)
-    check_grads(reduced, (x,), order=2, modes=("fwd", "rev"))
+    # They are linear: one shape shows that derivatives have derivatives.
+    check_grads(reduced, (x,), order=2 if axis == 0 else 1, modes=("fwd", "rev"))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,9 @@ def test_averages(of_weights, axis, dtype):
     assert same_bits(jax.jit(averaged)(x, weights), expected)
     assert same_bits(jax.vmap(averaged, (0, None))(jnp.stack([x, x]), weights)[1], expected)
     assert same_bits(jax.vmap(averaged, (None, 0))(x, jnp.stack([weights, weights]))[1], expected)
-    check_grads(averaged, (x, weights), order=2, modes=("fwd", "rev"))
+    # Second derivatives take JAX many seconds: two shapes of weights stand for all.
+    order = 2 if dtype == np.float64 and of_weights in ((4,), (3, 1)) else 1
+    check_grads(averaged, (x, weights), order=order, modes=("fwd", "rev"))
 
 
 def test_gradients_of_weights_are_sums_of_this_library():
