@@ -2,11 +2,16 @@
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from multiword.public import RECORDS
 from ozaki.public import PUBLIC
+
+FRONT_ENDS = ("ozaki.dask", "ozaki.torch", "ozaki.jax")
+"""Modules of forms of functions of `ozaki`, without records of their own. What they need may not be installed."""
 
 
 def on_config(config):
@@ -36,7 +41,11 @@ def with_records(markdown):
 
     def blocks(asked):
         module, heading = asked.groups()
-        names = (r.name for r in PUBLIC.values() if (r.heading == heading if heading else r.dask))
+        if module in FRONT_ENDS:
+            names = [r.name for r in PUBLIC.values() if (r.heading == heading if heading else r.dask)]
+        else:
+            import_module(module)
+            names = [r.name for r in RECORDS.values() if (r.module, r.heading) == (module, heading)]
         return "\n\n".join(
             f"::: {module}.{name}" for name in names if f"::: {module}.{name}\n" not in markdown
         )

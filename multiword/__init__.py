@@ -1,5 +1,7 @@
 """Matrix products from low-precision words on block-FMA hardware."""
 
+# ruff: noqa: F401  # what is public says so where it is defined; the imports are for editors, and for `__all__`
+
 from importlib import import_module
 from types import ModuleType
 
@@ -14,6 +16,7 @@ from multiword.fp32.api import matmul, matmul_plan
 from multiword.fp32.bounds import BoundRow, bound_table, conversion_bound, error_bound
 from multiword.fp32.plan import Plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
+from multiword.public import public_names
 from multiword.rounding import round_to
 from multiword.statistics import (
     expected_length,
@@ -24,43 +27,7 @@ from multiword.statistics import (
 )
 from multiword.words import join, split
 
-__all__ = [
-    "FORMATS",
-    "GENERATIONS",
-    "PRODUCTS",
-    "SCHEMES",
-    "Blocking",
-    "BoundRow",
-    "Engine",
-    "Format",
-    "Generation",
-    "HalfComplex",
-    "Plan",
-    "Product",
-    "Scheme",
-    "TensorCore",
-    "batched_matmul",
-    "bound_table",
-    "conversion_bound",
-    "error_bound",
-    "expected_length",
-    "from_complex",
-    "from_planes",
-    "get_engine",
-    "get_format",
-    "get_generation",
-    "get_scheme",
-    "join",
-    "leading_zeros_probability",
-    "matmul",
-    "matmul_plan",
-    "round_to",
-    "significand_lengths",
-    "split",
-    "to_complex",
-    "underflow_counts",
-    "underflow_probability",
-]
+__all__ = public_names(__name__)
 
 
 def __getattr__(name: str) -> ModuleType:

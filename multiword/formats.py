@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.options import check_choice
 
 
+@public_in("multiword", "Formats")
 @dataclass(frozen=True)
 class Format:
     """A binary floating-point format.
@@ -62,8 +64,10 @@ FORMATS: dict[str, Format] = {
     )
 }
 """The formats that this library knows, by name."""
+public_in("multiword", "Formats", "FORMATS")(FORMATS)
 
 
+@public_in("multiword", "Formats")
 def get_format(name: str) -> Format:
     """Return the format of that name.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from multiword.formats import FORMATS, Format, get_format
+from multiword.public import public_in
 from multiword.runtime.arrays import (
     Array,
     as_array,
@@ -22,6 +23,7 @@ ROUNDINGS = ("RN", "RZ", "RNA")
 """To nearest with ties to even, toward zero, to nearest with ties away from zero."""
 
 
+@public_in("multiword", "Formats")
 @on_device_of_arrays
 def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
     """Return an array with every element rounded to a floating-point format, once.

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from multiword.formats import get_format
+from multiword.public import public_in
 from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import namespace, on_device_of_arrays
 from multiword.words import join, split
@@ -19,6 +20,7 @@ from multiword.words import join, split
 _FP32_STORED = 23
 
 
+@public_in("multiword", "Words and their error")
 def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, Fraction]:
     """Return the probability of each number of stored fp32 bits that two words keep.
 
@@ -55,6 +57,7 @@ def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, F
     return {length: Fraction(counts[length], low.size) for length in sorted(counts, reverse=True)}
 
 
+@public_in("multiword", "Words and their error")
 def expected_length(rounding: str = "RN", word: str = "fp16") -> Fraction:
     """Return the expected number of stored fp32 significand bits, of 23, that two words keep.
 
@@ -67,6 +70,7 @@ def expected_length(rounding: str = "RN", word: str = "fp16") -> Fraction:
     return sum((length * chance for length, chance in lengths.items()), Fraction(0))
 
 
+@public_in("multiword", "Words and their error")
 def leading_zeros_probability(n: int, word: str = "fp16") -> Fraction:
     """Return the probability that the first n bits below the first word's are 0, and the next is 1.
 
@@ -96,6 +100,7 @@ def leading_zeros_probability(n: int, word: str = "fp16") -> Fraction:
     return Fraction(1, 2 ** min(n + 1, width))
 
 
+@public_in("multiword", "Words and their error")
 def underflow_probability(
     exponent: int, *, gradual: bool = False, word: str = "fp16", scale: int = 0
 ) -> Fraction:
@@ -132,6 +137,7 @@ def underflow_probability(
     return sum((leading_zeros_probability(n, word) for n in range(max(first, 0), width + 1)), Fraction(0))
 
 
+@public_in("multiword", "Words and their error")
 @on_device_of_arrays
 def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[int, int]:
     """Return how many elements of an array have a second word that underflows, or is at least subnormal.

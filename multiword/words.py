@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multiword.formats import FORMATS, Format
+from multiword.public import public_in
 from multiword.rounding import ROUNDINGS, round_to, widened
 from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays, to_float32
 from multiword.runtime.options import check_choice, integer
@@ -15,6 +16,7 @@ WORD_FORMATS = ("fp16", "bf16", "tf32")
 """Formats that words may have."""
 
 
+@public_in("multiword", "Words and their error")
 @on_device_of_arrays
 def split(
     x: object, word: str = "fp16", words: int = 2, *, scaled: bool = False, rounding: str = "RN"
@@ -70,6 +72,7 @@ def split(
     return tuple(result)
 
 
+@public_in("multiword", "Words and their error")
 @on_device_of_arrays
 def join(words: Sequence[Array], *, scaled: bool = False, dtype: object = np.float32) -> Array:
     """Return the sum of words, x₁ + x₂ + …, smallest first, in float64, rounded once to `dtype`.

@@ -12,26 +12,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial, wraps
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import signature
 from types import NoneType
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from multiword import public as records
 from ozaki.tensors import kinds_of, with_tensors
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Record:
-    """A public function, or class.
+class Record(records.Record):
+    """A public function, or class, of `ozaki`.
 
     Attributes
     ----------
-    name : under which `ozaki` has it.
-    value : the function or class.
-    heading : of the page of the reference, under which it stands.
     dask : whether `ozaki.dask` has a function of this name, which takes Dask arrays.
     instead : its forms with derivatives, which `ozaki.torch` and `ozaki.jax` have, by "torch" and "jax".
     example : what an example call passes after the first array.
@@ -40,17 +38,9 @@ class Record:
     (('x',), True, 'sum')
     """
 
-    name: str
-    value: Callable[..., Any]
-    heading: str
     dask: bool
     instead: Mapping[str, str]
     example: str
-
-    @cached_property
-    def parameters(self) -> Mapping[str, Parameter]:
-        """What it takes."""
-        return signature(self.value).parameters
 
     @cached_property
     def arrays(self) -> tuple[str, ...]:
@@ -79,7 +69,9 @@ def public(
             _OWN.add(value)
         else:
             value = for_every_library(value, dask, instead)
-        PUBLIC[value.__name__] = Record(value.__name__, value, heading, dask, instead, example)
+        entry = Record("ozaki", value.__name__, value, heading, dask, instead, example)
+        PUBLIC[entry.name] = entry
+        records.record(entry)
         return value
 
     return register

@@ -10,9 +10,11 @@ from multiword.batched import host
 from multiword.batched.gpu.launches import cache, key_of, relaunch
 from multiword.batched.halfcomplex import HalfComplex
 from multiword.batched.problem import check_problem
+from multiword.public import public_in
 from multiword.runtime.arrays import device_of
 
 
+@public_in("multiword", "Batches of small matrices")
 def batched_matmul(
     a: Any,
     b: Any,

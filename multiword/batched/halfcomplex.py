@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from multiword.public import public_in
 from multiword.rounding import round_to
 from multiword.runtime.arrays import (
     Array,
@@ -23,6 +24,7 @@ HALF_WORDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 """The formats that batches are stored in."""
 
 
+@public_in("multiword", "Batches of small matrices")
 @dataclass(frozen=True, eq=False)
 class HalfComplex:
     """An array of half-complex numbers, stored as interleaved pairs: complex64 with halves for floats.
@@ -96,6 +98,7 @@ class HalfComplex:
         return HalfComplex(xp.stack([self.real, -self.imag], axis=-1))
 
 
+@public_in("multiword", "Batches of small matrices")
 @on_device_of_arrays
 def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
     """Return a complex array rounded to half-complex.
@@ -127,6 +130,7 @@ def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
     return from_planes(round_to(z.real, word), round_to(z.imag, word))
 
 
+@public_in("multiword", "Batches of small matrices")
 @on_device_of_arrays
 def to_complex(z: HalfComplex) -> Array:
     """Return the complex64 array of the same values, exactly.
@@ -156,6 +160,7 @@ def to_complex(z: HalfComplex) -> Array:
     return xp.ascontiguousarray(to_float32(to_float64(z.pairs))).view(np.complex64)[..., 0]
 
 
+@public_in("multiword", "Batches of small matrices")
 @on_device_of_arrays
 def from_planes(real: Array, imag: Array) -> HalfComplex:
     """Return the half-complex array of two planes, the layout that cuBLAS's users have.

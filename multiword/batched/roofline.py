@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from multiword.public import public_in
 from multiword.runtime.options import check_choice
 
 LAYOUTS = {"real": (2, 2), "interleaved": (8, 4), "planar": (8, 8)}
@@ -12,6 +13,7 @@ LAYOUTS = {"real": (2, 2), "interleaved": (8, 4), "planar": (8, 8)}
 A planar complex product is four real ones, each of which moves its own operands again."""
 
 
+@public_in("multiword.batched", "Batches of small matrices")
 def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> float:
     """Return the flops of one product over the fewest bytes that it can move.
 
@@ -42,6 +44,7 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
     return _flops(m, n, k, layout) / bytes_moved(m, n, k, layout, read_c=read_c)
 
 
+@public_in("multiword.batched", "Batches of small matrices")
 def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> int:
     """Return the fewest bytes that one product moves: A and B read, C written (and read).
 
@@ -54,6 +57,7 @@ def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = 
     return LAYOUTS[layout][1] * ((2 if read_c else 1) * m * n + k * (m + n))
 
 
+@public_in("multiword.batched", "Batches of small matrices")
 def attainable_flops(
     m: int,
     n: int,
@@ -78,6 +82,7 @@ def attainable_flops(
     return min(peak, bandwidth * operational_intensity(m, n, k, layout, read_c=read_c))
 
 
+@public_in("multiword.batched", "Batches of small matrices")
 def least_seconds(
     m: int,
     n: int,

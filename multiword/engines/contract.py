@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from multiword.engines.words import WORDS, Word, get_word
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, is_cupy, namespace
 
 
+@public_in("multiword", "Engines")
 class Engine(Protocol):
     """Where one low-precision product is computed.
 

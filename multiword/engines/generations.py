@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.options import check_choice
 
 ROUNDINGS = ("RZ", "RN", "RD", "RU")
@@ -17,6 +18,7 @@ TENSOR_FORMATS = ("fp16", "bf16", "tf32")
 """The formats that the block FMA multiplies."""
 
 
+@public_in("multiword", "The tensor core model")
 @dataclass(frozen=True)
 class Generation:
     """The arithmetic of one generation of tensor cores, whose steps `multiword.engines.blockfma` defines.
@@ -94,6 +96,7 @@ GENERATIONS: dict[str, Generation] = {
 Hopper (twice) and Blackwell (three times). The H200's is measured by this library's own probes, the B300's is
 taken to be the B200's, and the others' are the literature's. For more, make a `Generation` or
 `dataclasses.replace` one."""
+public_in("multiword", "The tensor core model", "GENERATIONS")(GENERATIONS)
 
 CHIPS = {(7, 0): "V100", (7, 5): "T4", (8, 0): "A100", (9, 0): "H200", (10, 0): "B200"}
 CHIPS |= dict.fromkeys(((8, 6), (8, 7), (8, 9)), "L40S")
@@ -105,6 +108,7 @@ FULL_RATE_FP64 = frozenset({"V100", "A100", "H100", "H200", "B200"})
 """Chips that multiply half as fast in fp64 as in fp32 or faster; the others take 32 or 64 times as long."""
 
 
+@public_in("multiword", "The tensor core model")
 def get_generation(generation: str | Generation) -> Generation:
     """Return the generation of that name; a `Generation` passes through.
 
@@ -123,6 +127,7 @@ def get_generation(generation: str | Generation) -> Generation:
     return GENERATIONS[generation]
 
 
+@public_in("multiword", "The tensor core model")
 @dataclass(frozen=True)
 class Blocking:
     """How a kernel walks along the inner dimension: what a library adds to the hardware.

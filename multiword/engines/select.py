@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 
 from multiword.engines.contract import Engine, declared
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.forking import loading
 
@@ -20,6 +21,7 @@ ENGINES = {
 GPU's libraries nor the model is needed by the others."""
 
 
+@public_in("multiword", "Engines")
 def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engine:
     """Return the engine of that name, fit for arrays such as `like`.
 

@@ -16,6 +16,7 @@ from multiword.engines.contract import CheckedEngine
 from multiword.engines.fma import chain, fma
 from multiword.engines.generations import Blocking, Generation, get_generation
 from multiword.engines.words import Word, get_word
+from multiword.public import public_in
 from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy, on_device_of_arrays
 from multiword.runtime.options import check_choice, integer
@@ -26,6 +27,7 @@ _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
 _NAN16 = np.uint16(0x7FFF).view(np.float16)
 
 
+@public_in("multiword", "The tensor core model")
 class TensorCore(CheckedEngine):
     """The tensor core of a generation, bit for bit.
 

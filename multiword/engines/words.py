@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.options import check_choice
 
 C_TYPES = {
@@ -47,6 +48,7 @@ class Moduli:
     capacity: float = math.inf
 
 
+@public_in("multiword", "Engines", "Product")
 @dataclass(frozen=True)
 class Word:
     """A kind of low-precision number: what goes into a product, what comes out, what is exact.
@@ -137,6 +139,7 @@ WORDS: dict[str, Word] = {
     )
 }
 """The words that more than one engine has, by name."""
+public_in("multiword", "Engines", "PRODUCTS")(WORDS)
 
 
 FLOAT_MAGIC, FLOAT_MAGIC_BITS = 12582912.0, 0x4B400000

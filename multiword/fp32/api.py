@@ -15,6 +15,7 @@ from multiword.fp32.execute import Gemm, execute, measured, multiply_natively, r
 from multiword.fp32.plan import Plan, candidates, make_plan
 from multiword.fp32.ranges import range_error
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
+from multiword.public import public_in
 from multiword.runtime.arrays import (
     Array,
     as_array,
@@ -29,6 +30,7 @@ from multiword.runtime.memory import default_workspace
 from multiword.runtime.options import scalar, transposition, workspace_bytes
 
 
+@public_in("multiword", "Products from words")
 @on_device_of_arrays
 def matmul(
     a: object,
@@ -125,6 +127,7 @@ def matmul(
     return out
 
 
+@public_in("multiword", "Products from words")
 @on_device_of_arrays
 def matmul_plan(
     a: object,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from multiword.engines.generations import Generation, get_generation
 from multiword.formats import get_format
 from multiword.fp32.schemes import Scheme, get_scheme
+from multiword.public import public_in
 from multiword.runtime.options import check_choice, integer, scalar
 
 AMPLIFICATION = 8.0
@@ -31,6 +32,7 @@ def drift_per_step(generation: Generation) -> float:
     return ALIGNMENT * 2.0**-23 * (1 - 2.0 ** (23 - generation.fraction_bits)) / 3
 
 
+@public_in("multiword", "Words and their error")
 def error_bound(
     k: int,
     scheme: str | Scheme = "double-fp16",
@@ -99,6 +101,7 @@ def error_bound(
     return total * (1 + AMPLIFICATION if s.centred else 1.0)
 
 
+@public_in("multiword", "Words and their error")
 def conversion_bound(scheme: str | Scheme) -> float:
     """Return the part of the bound that is due to p words and a selection of their p² products.
 
@@ -139,6 +142,7 @@ def _tensor_core(n: int, word: str, core: Generation | None, confidence: float |
     return _gamma(math.ceil(n / width), step, confidence if nearest else None)
 
 
+@public_in("multiword", "Words and their error")
 @dataclass(frozen=True)
 class BoundRow:
     """A row of Table 2.1: `conversion` + k·2⁻²⁴, which it evaluates to when called with k.
@@ -165,6 +169,7 @@ class BoundRow:
         return self.conversion + k * self.accumulation
 
 
+@public_in("multiword", "Words and their error")
 def bound_table() -> tuple[BoundRow, ...]:
     """Return Table 2.1 of Fasi et al.: the dominant term of the bound for each choice of words.
 

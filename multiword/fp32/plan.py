@@ -14,6 +14,7 @@ from multiword.formats import FORMATS
 from multiword.fp32.bounds import error_bound
 from multiword.fp32.measure import Flags
 from multiword.fp32.schemes import SCHEMES, Scheme
+from multiword.public import public_in
 from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
 from multiword.tuning import (
     BYTES_A_SECOND,
@@ -204,6 +205,7 @@ def choose_panels(m: int, n: int, k: int, scheme: Scheme, limit: int, on_host: b
     return Panels(rows, columns, needed)
 
 
+@public_in("multiword", "Products from words")
 @dataclass(frozen=True)
 class Plan:
     """A report of what a call of `matmul` would do.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from multiword.formats import get_format
+from multiword.public import public_in
 from multiword.rounding import ROUNDINGS
 from multiword.runtime.options import check_choice, integer
 
@@ -12,6 +13,7 @@ SELECTIONS = ("triangle", "all", "pair")
 """Products A_i·B_j with i + j ≤ p + 1; all p²; and A_1·B_1 with A_2·B_1 only (two words)."""
 
 
+@public_in("multiword", "Products from words")
 @dataclass(frozen=True)
 class Scheme:
     """How a product of float32 matrices is made from products of words.
@@ -124,10 +126,12 @@ Algorithms 4.2 and 4.3. "triple-bf16": Henry, Tang and Heinecke. "markidis": Mar
 "halfhalf", "tf32tf32": Ootomo and Yokota; where they add outside the tensor core after every
 instruction, these do so after every 128 terms.
 """
+public_in("multiword", "Products from words", "SCHEMES")(SCHEMES)
 
 _FORMER_NAMES = {"steady-fp16": "short-block-fp16", "steady-tf32": "short-block-tf32"}
 
 
+@public_in("multiword", "Products from words")
 def get_scheme(scheme: str | Scheme) -> Scheme:
     """Return the scheme of that name; a `Scheme` passes through.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from multiword.engines.generations import Generation
+from multiword.public import public_in
 
 
+@public_in("multiword.probe", "Probes")
 @dataclass(frozen=True)
 class Findings:
     """How an engine adds the products of one word format; None for questions that do not arise.

@@ -17,6 +17,7 @@ import numpy as np
 from multiword.engines import Engine
 from multiword.engines.generations import Blocking
 from multiword.probe.products import WORDS, array_module, diagonal
+from multiword.public import public_in
 from multiword.runtime.options import check_choice
 
 _TILES = (None, 256, 128, 64, 32, 16)
@@ -26,6 +27,7 @@ are still below half a unit in the last place of M, and no accumulator is 44 bit
 M = 2**15 and ones of 2**-24, its smallest subnormal."""
 
 
+@public_in("multiword.probe", "Probes")
 def subtree_sizes(
     engine: Engine, word: str, m: int, n: int, k: int, pairs: Iterable[tuple[int, int]]
 ) -> np.ndarray:
@@ -80,6 +82,7 @@ def accumulates_in_half(engine: Engine, word: str) -> bool:
     return word == "fp16" and float(diagonal(engine, word, a, a, 16, 16)[0]) == 1
 
 
+@public_in("multiword.probe", "Probes")
 def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blocking:
     """Return the blocking by which the engine sums products of this shape; k is at least 2.
 

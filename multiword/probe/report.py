@@ -17,6 +17,7 @@ from multiword.engines.tensorcore import TensorCore
 from multiword.probe.findings import Findings
 from multiword.probe.products import WORDS, HalfCublas, array_module
 from multiword.probe.tests import describe, probe
+from multiword.public import public_in
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.options import check_choice
 
@@ -42,6 +43,7 @@ LABEL_WIDTH = 24
 """Characters that a row's label has at least; longer ones take several lines."""
 
 
+@public_in("multiword.probe", "Probes")
 def survey(
     engines: Iterable[Engine],
     words: Iterable[str] = WORDS,
@@ -104,6 +106,7 @@ def default_names() -> list[str]:
     return ["cublas", "cublas/fp16", *names]
 
 
+@public_in("multiword.probe", "Probes")
 def print_report(findings: list[Findings], notes: list[str], console: Console | None = None) -> None:
     """Print the findings, one column for each engine and format, in as many tables as the width needs.
 
@@ -154,6 +157,7 @@ def _cell(f: Findings, field: str) -> str:
     return str(value) if type(value) in (int, str) else {None: "—", True: "yes", False: "no"}[value]
 
 
+@public_in("multiword.probe", "Probes")
 def save_report(path: str | Path, findings: list[Findings], notes: list[str], **context: object) -> None:
     """Write findings, notes, the date and versions as JSON.
 

@@ -23,10 +23,12 @@ from multiword.formats import get_format
 from multiword.probe.findings import Findings
 from multiword.probe.order import accumulates_in_half, infer_blocking
 from multiword.probe.products import Term, array_module, diagonal, term
+from multiword.public import public_in
 
 _ONE: Term = (1.0, 1.0)
 
 
+@public_in("multiword.probe", "Probes")
 def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     """Return how an engine adds the products of a word format, measured.
 

@@ -1,8 +1,11 @@
 """Linear algebra with the same bits on every machine; with proofs in `ozaki.linalg.verified`."""
 
+# ruff: noqa: F401  # what is public says so where it is defined; the imports are for editors, and for `__all__`
+
 from importlib import import_module
 from types import ModuleType
 
+from multiword.public import public_names
 from ozaki.linalg.functions import (
     cholesky,
     det,
@@ -17,22 +20,7 @@ from ozaki.linalg.functions import (
 from ozaki.linalg.least_squares import lstsq
 from ozaki.linalg.spectral import eigh, eigvalsh, svd, svdvals
 
-__all__ = [
-    "cholesky",
-    "det",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "lstsq",
-    "lu_factor",
-    "lu_solve",
-    "qr",
-    "slogdet",
-    "solve",
-    "solve_triangular",
-    "svd",
-    "svdvals",
-]
+__all__ = public_names(__name__)
 
 
 def __dir__() -> list[str]:

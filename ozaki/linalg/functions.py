@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import (
     Array,
     as_array,
@@ -38,6 +39,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Factorize PA = LU with the same bits on every machine; as `scipy.linalg.lu_factor`.
@@ -80,6 +82,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     return (overwritten(a, lu) if overwrite_a else lu), pivots
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def lu_solve(
     lu_and_piv: tuple[Any, Any],
@@ -136,6 +139,7 @@ def lu_solve(
     return overwritten(b, x) if overwrite_b else x
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def solve_triangular(
     a: Any,
@@ -193,6 +197,7 @@ def solve_triangular(
     return overwritten(b, x) if overwrite_b else x
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def solve(a: Any, b: Any) -> Array:
     """Solve AX = B by LU factorization, with the same bits on every machine; as `numpy.linalg.solve`.
@@ -231,6 +236,7 @@ def solve(a: Any, b: Any) -> Array:
     return x[..., 0] if one else x
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def inv(a: Any) -> Array:
     """Invert a matrix, or each of a stack, with the same bits on every machine; as `numpy.linalg.inv`.
@@ -247,6 +253,7 @@ def inv(a: Any) -> Array:
     return solve(a, namespace(matrix).eye(matrix.shape[-1], dtype=dtype))
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def det(a: Any) -> Any:
     """Return the determinant of a matrix, with the same bits on every machine; as `numpy.linalg.det`.
@@ -268,6 +275,7 @@ def det(a: Any) -> Any:
     return each(product, square(a, finite=False), like=(a,))[()]
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def slogdet(a: Any) -> SlogdetResult:
     """Return sign and logarithm of the determinant, with the same bits everywhere; as `numpy.linalg.slogdet`.
@@ -287,6 +295,7 @@ def slogdet(a: Any) -> SlogdetResult:
     return SlogdetResult(sign[()], value[()])
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def cholesky(a: Any, /, *, upper: bool = False) -> Array:
     """Factorize A = LLᴴ, with the same bits on every machine; as `numpy.linalg.cholesky`.
@@ -324,6 +333,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
     return each(factor, square(a, finite=False), like=(a,))
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def qr(a: Any, mode: str = "reduced") -> Any:
     """Factorize A = QR by Householder reflections, with the same bits on every machine; as `numpy.linalg.qr`.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, as_array, converted, namespace, on_device_of_arrays, quietly
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_qr
@@ -19,6 +20,7 @@ from ozaki.nonfinite import one_nan
 from ozaki.sums.api import sum as exact_sum
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
     """Solve a least squares problem, with the same bits on every machine; as `numpy.linalg.lstsq`.

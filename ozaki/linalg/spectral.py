@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, where_lies
 from multiword.runtime.options import check_choice
 from ozaki.linalg import factor_qr
@@ -35,6 +36,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Return eigenvalues and eigenvectors of a Hermitian matrix; as `numpy.linalg.eigh`.
@@ -68,6 +70,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     return EighResult(*each(lambda x: _eigenpairs(x, triangle, True), square(a, finite=False), like=(a,)))
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def eigvalsh(a: Any, UPLO: str = "L") -> Array:
     """Return the eigenvalues of a Hermitian matrix; as `numpy.linalg.eigvalsh`.
@@ -82,6 +85,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Array:
     return each(lambda x: _eigenpairs(x, triangle, False)[0], square(a, finite=False), like=(a,))
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return the singular value decomposition of a matrix; as `numpy.linalg.svd`.
@@ -154,6 +158,7 @@ def approximate(name: str, a: Array) -> Any:
         return eigh(a) if name == "eigh" else svd(a)
 
 
+@public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
 def svdvals(a: Any, /) -> Array:
     """Return the singular values of a matrix, descending; as `numpy.linalg.svdvals`.

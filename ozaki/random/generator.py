@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_host, quietly
 from multiword.runtime.options import integer
 from ozaki.elementary.angles import cospi, sinpi
@@ -24,6 +25,7 @@ Size = int | tuple[int, ...] | None
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
+@public_in("ozaki.random", "Generators")
 def default_rng(seed: int | None = None, like: Array | None = None) -> Generator:
     """Return a generator of random numbers.
 
@@ -38,6 +40,7 @@ def default_rng(seed: int | None = None, like: Array | None = None) -> Generator
     return Generator(secrets.randbits(64) if seed is None else seed, like)
 
 
+@public_in("ozaki.random", "Generators")
 class Generator:
     """Random numbers that depend on the seed, the number of the call and their places in its result alone.
 

@@ -20,6 +20,7 @@ import multiword.probe
 import ozaki
 import ozaki.linalg.verified
 from benchmarks import report, report_sections
+from multiword.public import RECORDS
 from tests.docs.reference import loaded, with_records
 
 ROOT = Path(__file__).parents[2]
@@ -366,6 +367,15 @@ def test_public_class_is_documented(name):
     for member, value in vars(thing).items():
         if not member.startswith("_") and (callable(value) or isinstance(value, property)):
             assert inspect.getdoc(value), member
+
+
+@pytest.mark.parametrize("entry", RECORDS.values(), ids=RECORDS)
+def test_public_names_are_the_things_that_their_modules_define(entry):
+    """So `help()` and an editor's "go to definition" find the source."""
+    assert getattr(sys.modules[entry.module], entry.name) is entry.value
+    if callable(entry.value):
+        assert getattr(sys.modules[entry.value.__module__], entry.value.__name__) is entry.value
+        assert Path(inspect.getsourcefile(entry.value)) == Path(sys.modules[entry.value.__module__].__file__)
 
 
 def test_dir_shows_public_names():

@@ -30,10 +30,10 @@ alike: see `tests/torch/test_elementary.py` and `tests/jax/test_elementary.py`."
 
 
 def public_names(module: str) -> list[str]:
-    """The `__all__` of a module, read without importing it; what the records say of `ozaki.dask`, and of
-    functions of others that are made of those of `ozaki`."""
-    if module == "ozaki":
-        return list(PUBLIC)
+    """The `__all__` of a module, read without importing it where it needs other packages; what the records
+    say of `ozaki.dask`, and of functions of others that are made of those of `ozaki`."""
+    if module not in (*PACKAGES, "ozaki.dask.flox", "ozaki.cupy"):
+        return import_module(module).__all__
     if module == "ozaki.dask":
         return [name for name, record in PUBLIC.items() if record.dask]
     path = ROOT / module.replace(".", "/")

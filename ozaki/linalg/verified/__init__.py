@@ -1,5 +1,8 @@
 """Linear algebra with proofs: every component of a result comes with a bound, rigorous on any machine."""
 
+# ruff: noqa: F401  # what is public says so where it is defined; the imports are for editors, and for `__all__`
+
+from multiword.public import public_names
 from ozaki.linalg.verified.definite import Definiteness, is_positive_definite
 from ozaki.linalg.verified.determinants import Determinant, det
 from ozaki.linalg.verified.hermitian import eigh
@@ -9,24 +12,7 @@ from ozaki.linalg.verified.systems import Certificate, certify, inv, solve
 from ozaki.linalg.verified.tools.eigenvalues import Enclosures
 from ozaki.linalg.verified.tools.solution import NotProvedError, SingularError, Solution, Statistics
 
-__all__ = [
-    "Certificate",
-    "Definiteness",
-    "Determinant",
-    "Enclosures",
-    "NotProvedError",
-    "SingularError",
-    "Solution",
-    "Statistics",
-    "certify",
-    "det",
-    "eigh",
-    "inv",
-    "is_positive_definite",
-    "lstsq",
-    "solve",
-    "svdvals",
-]
+__all__ = public_names(__name__)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import (
     Array,
     is_cupy,
@@ -29,6 +30,7 @@ from ozaki.linalg.verified.tools.words import scaled
 from ozaki.sums.exactsum import ExactSum
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 @dataclass(frozen=True)
 class Definiteness:
     """Whether a matrix is positive definite, proved either way; true in a condition if it is.
@@ -54,6 +56,7 @@ class Definiteness:
         return self.definite
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
     """Return whether a symmetric or Hermitian matrix is positive definite, with a proof.

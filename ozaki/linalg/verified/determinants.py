@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, quietly
 from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import one_square
@@ -25,6 +26,7 @@ TERMS = 30
 """Of the exponential's series: for arguments below 1 the rest is below 2**-100."""
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 @dataclass(frozen=True)
 class Determinant:
     """A determinant, and what is proved about it.
@@ -74,6 +76,7 @@ class Determinant:
         return np.array(self.value, dtype=dtype, copy=copy)
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def det(a: Any, *, exact: bool = False) -> Determinant:
     """Return the determinant of a matrix with a proved sign and bound; of integers exactly, if cheap.

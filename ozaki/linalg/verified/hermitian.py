@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import Words, words_of_product
@@ -23,6 +24,7 @@ LARGEST_ROTATION = 2.0**-20
 """What refinement turns an eigenvector by, at most: its error is the square of that."""
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     """Return the eigenvalues of a symmetric or Hermitian matrix, each with a proved bound.

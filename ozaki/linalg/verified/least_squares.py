@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import (
     Array,
     namespace,
@@ -35,6 +36,7 @@ from ozaki.linalg.verified.tools.words import renormalized, scaled
 MOST_STEPS, MOST_STALLS = 60, 4
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
     """Minimize ‖b - Ax‖₂ for a matrix of full column rank, and prove a bound for every component.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import matrices
 from ozaki.linalg.products import words_of_product
@@ -24,6 +25,7 @@ from ozaki.linalg.verified.tools.preconditioner import tail
 from ozaki.linalg.verified.tools.upward import magnitude, plus
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def svdvals(a: Any) -> Enclosures:
     """Return the singular values of a matrix, each with a proved bound.

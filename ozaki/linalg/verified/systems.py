@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import one_square, square, systems
 from ozaki.linalg.verified.tools.equilibration import equilibrated, rows_scaled
@@ -29,6 +30,7 @@ LARGEST_EXPONENT = 960
 """By which small integers are multiplied and still are float64 numbers."""
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 @dataclass(frozen=True)
 class Certificate:
     """A proof that a matrix is regular, with which systems are solved and the matrix is inverted.
@@ -86,6 +88,7 @@ class Certificate:
         return proved(words, error, t - self.columns.T, stats, b.shape[1])
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
     """Solve Ax = b and prove a bound for every component, which nearly always shows it correctly rounded.
@@ -139,6 +142,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
         return stacked(results, batch)
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def certify(a: Any, *, max_words: int = 4) -> Certificate:
     """Prove that a matrix is regular, and return what it takes to solve with it.
@@ -170,6 +174,7 @@ def certify(a: Any, *, max_words: int = 4) -> Certificate:
         return _certified(a, max_words)
 
 
+@public_in("ozaki.linalg.verified", "Proofs")
 @on_device_of_arrays
 def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
     """Invert a matrix and prove a bound for every element.

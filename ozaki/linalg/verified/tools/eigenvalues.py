@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.arithmetic import scaled_to_one, times_powers
@@ -27,6 +28,7 @@ from ozaki.linalg.verified.tools.words import rounded, unscaled
 from ozaki.sums.api import dot
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 @dataclass(frozen=True)
 class Enclosures:
     """Eigenvalues or singular values, and what is proved about the exact ones.

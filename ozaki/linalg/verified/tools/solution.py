@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_host, quietly
 from ozaki.linalg.verified.tools.upward import U, up
 from ozaki.linalg.verified.tools.words import renormalized, rounded, unscaled, unscaled_words
@@ -16,6 +17,7 @@ from ozaki.linalg.verified.tools.words import renormalized, rounded, unscaled, u
 PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 class SingularError(np.linalg.LinAlgError):
     """A matrix is proved to be singular.
 
@@ -38,6 +40,7 @@ class SingularError(np.linalg.LinAlgError):
         self.null_vector = null_vector
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 class NotProvedError(np.linalg.LinAlgError):
     """There is no proof within the words allowed: nothing is claimed about the matrix.
 
@@ -62,6 +65,7 @@ class NotProvedError(np.linalg.LinAlgError):
         self.condition, self.words, self.contraction = condition, words, contraction
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 @dataclass(frozen=True)
 class Statistics:
     """How a proof came about.
@@ -89,6 +93,7 @@ class Statistics:
     steps: int
 
 
+@public_in("ozaki.linalg.verified", "What they return")
 @dataclass(frozen=True)
 class Solution:
     """A computed x, and what is proved about the exact result x*, element by element.
