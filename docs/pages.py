@@ -11,7 +11,7 @@ from multiword.public import RECORDS
 from ozaki.public import PUBLIC
 
 FRONT_ENDS = ("ozaki.dask", "ozaki.torch", "ozaki.jax")
-"""Modules of forms of functions of `ozaki`, without records of their own. What they need may not be installed."""
+"""Modules of forms of functions of `ozaki`, without records of their own, which may lack what they need."""
 
 
 def on_config(config):

@@ -26,7 +26,7 @@ class Record:
     heading : of the page of the reference, under which it stands.
 
     >>> RECORDS["multiword.split"].heading, list(RECORDS["multiword.split"].parameters)
-    ('Words and their error', ['a', 'word', 'words', 'rounding', 'scaled'])
+    ('Words and their error', ['x', 'word', 'words', 'scaled', 'rounding'])
     """
 
     module: str

@@ -8,6 +8,7 @@ import json
 import pydoc
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -374,8 +375,11 @@ def test_public_names_are_the_things_that_their_modules_define(entry):
     """So `help()` and an editor's "go to definition" find the source."""
     assert getattr(sys.modules[entry.module], entry.name) is entry.value
     if callable(entry.value):
-        assert getattr(sys.modules[entry.value.__module__], entry.value.__name__) is entry.value
-        assert Path(inspect.getsourcefile(entry.value)) == Path(sys.modules[entry.value.__module__].__file__)
+        own = entry.value.__qualname__
+        assert getattr(sys.modules[entry.value.__module__], own) is entry.value
+        assert Path(inspect.getsourcefile(inspect.unwrap(entry.value))) == Path(
+            sys.modules[entry.value.__module__].__file__
+        )
 
 
 def test_dir_shows_public_names():

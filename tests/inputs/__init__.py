@@ -53,6 +53,8 @@ NO_ARRAYS = LINEAR_ALGEBRA | {
     "ozaki.cupy.run",
     "ozaki.Operand",  # made by prepare
     "ozaki.Plan",
+    "ozaki.random.Generator",
+    "ozaki.random.default_rng",
     "ozaki.group_count",  # takes labels alone
     "ozaki.torch.reproducible",
     "multiword.BoundRow",

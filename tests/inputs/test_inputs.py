@@ -132,7 +132,15 @@ def test_every_function_of_integers_has_its_wide_ones():
 
 WITHIN_MULTIWORD = {"multiword.probe": multiword.probe, "multiword.batched": multiword.batched}
 MODULES = (
-    *("ozaki", "ozaki.linalg", "ozaki.linalg.verified", "ozaki.dask.flox", "ozaki.cupy", "multiword"),
+    *(
+        "ozaki",
+        "ozaki.linalg",
+        "ozaki.linalg.verified",
+        "ozaki.random",
+        "ozaki.dask.flox",
+        "ozaki.cupy",
+        "multiword",
+    ),
     *WITHIN_MULTIWORD,
     *PACKAGES,
 )
