@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 import ozaki
 from multiword.engines.int8_cpu.engine import terms
 from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
-from ozaki.tuning import LARGEST_IN_DIGITS
+from ozaki.tuning import LARGEST_IN_FLOATS
 
 DTYPES = ("float64", "complex128", "float32")
 MOST = 1 << 26
@@ -29,7 +29,7 @@ MOST = 1 << 26
 def shapes(rng: np.random.Generator, count: int) -> list[tuple[int, ...]]:
     """Shapes (m, k, n) whose sizes spread evenly over octaves, too large for the kernel of tiny products."""
     drawn = (tuple(int(x) for x in 2 ** rng.uniform(1, 11, 3)) for _ in range(20 * count))
-    return [shape for shape in drawn if LARGEST_IN_DIGITS < np.prod(shape) < MOST][:count]
+    return [shape for shape in drawn if LARGEST_IN_FLOATS < np.prod(shape) < MOST][:count]
 
 
 def as_real(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:

@@ -68,12 +68,13 @@ for wider integers: one by one, fewer take less time (H100, notes-dgemm)."""
 BITS_OF_A_GROUP = 24
 """Products of given scales go together if their widths agree to so many bits, an fp64 modulus."""
 
-LARGEST_IN_DIGITS = 1 << 18
-"""Real multiplications up to which compiled digits are faster than residues by a BLAS."""
+LARGEST_IN_FLOATS, LONGEST_IN_FLOATS = 1 << 18, 128
+"""Real multiplications, and numbers of a row, up to which sums in two floats of a CPU are faster than residues
+by a BLAS."""
 
-DIGITS = 20e-6, 0.7e-9, 4e-9
-"""Seconds of a product in digits, of one core: for the call, a real multiplication and a result. Bytes take
-less from about 30 × 30 on (AVX-512 VNNI)."""
+FLOATS = 20e-6, 0.45e-9, 3e-9
+"""Seconds of a product in two floats, of one core: for the call, a real multiplication and a result. Bytes
+take less from about 40 × 40 on (AVX-512 VNNI)."""
 
 LEAST_ROW_BY_ROW = 1 << 8
 """Numbers of the larger factor from which products row by row are thought of at all."""

@@ -2,13 +2,15 @@
 
 import numpy as np
 
+from ozaki.execution import in_floats
 from ozaki.execution.contract import Done
 from ozaki.execution.executors import chosen
+from ozaki.execution.in_floats import Floats
 from ozaki.execution.step_by_step import new_result
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 
-COMPILED = "short_rows", "few_columns", "bytes", "digits"
+COMPILED = "floats", "bytes"
 """Those that take all steps in compiled code."""
 
 
@@ -44,3 +46,9 @@ def preferred(monkeypatch, executor):
     """Have an executor asked first for whatever it can run."""
     monkeypatch.setattr(executor, "cost", -1.0)
     monkeypatch.setattr("ozaki.execution.executors.chosen", chosen.__wrapped__)
+
+
+def row_by_row(monkeypatch):
+    """Have single real products multiplied in two floats where their rows lie, whatever their size."""
+    preferred(monkeypatch, Floats)
+    monkeypatch.setattr(in_floats, "_pays_by_rows", lambda *_: True)

@@ -17,12 +17,10 @@ from multiword.runtime.scoped import Within
 from ozaki.combine import combine
 from ozaki.execution.by_definition import Definition
 from ozaki.execution.contract import Declined, Done, Executor
-from ozaki.execution.few_columns import FewColumns
 from ozaki.execution.graph import Graph
 from ozaki.execution.groups import Groups
 from ozaki.execution.in_bytes import Bytes
-from ozaki.execution.in_digits import Digits
-from ozaki.execution.short_rows import ShortRows
+from ozaki.execution.in_floats import Floats
 from ozaki.execution.step_by_step import Steps, new_result
 from ozaki.product.factor import Factor
 from ozaki.product.order import exclusive_use
@@ -31,10 +29,8 @@ from ozaki.product.request import Request, forced
 from ozaki.public import public
 
 EXECUTORS: tuple[type[Executor], ...] = (
-    ShortRows,
-    FewColumns,
+    Floats,
     Bytes,
-    Digits,
     Graph,
     Groups,
     Steps,
@@ -132,7 +128,7 @@ def executor(name: str | None) -> Within[str | None]:
 
     Parameters
     ----------
-    name : "short_rows", "few_columns", "bytes", "digits", "graph", "groups", "steps", "definition", or None.
+    name : "floats", "bytes", "graph", "groups", "steps", "definition", or None.
         Products of a stack that it does not take together are run one by one.
 
     Returns

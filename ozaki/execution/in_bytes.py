@@ -42,7 +42,7 @@ from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import COMPILED_FORM as STATISTICS
 from ozaki.scaling.statistics import RowStatistics
 from ozaki.schemes import ProductSpecification
-from ozaki.tuning import LARGEST_IN_DIGITS, LARGEST_IN_ONE_CALL, OVERHEAD_ELEMENTS
+from ozaki.tuning import LARGEST_IN_FLOATS, LARGEST_IN_ONE_CALL, OVERHEAD_ELEMENTS
 
 FORM = "ozaki.execution.in_bytes_numba"
 
@@ -123,7 +123,7 @@ class Bytes(Executor):
         if bits == 0:
             return DONE
         if bits < 0 and certified:
-            if math.prod(self.shape) <= LARGEST_IN_DIGITS and proves_nothing(a.matrix, b.matrix.T):
+            if math.prod(self.shape) <= LARGEST_IN_FLOATS and proves_nothing(a.matrix, b.matrix.T):
                 return Declined(pair, "no bound proves anything: nothing may be lost")
             m, _, n = self.shape
             a.statistics, b.statistics = numbers.statistics(slice(0, m)), numbers.statistics(slice(m, m + n))

@@ -1,20 +1,63 @@
-"""What products in two floats have in common: which numbers they take, and which integers stand for these."""
+"""Executor "floats": products on a CPU whose sums are added up in two floats.
+
+They take the integers of all other products, and so have the same bits: integers of norm scales are float64
+numbers, at most 53 bits and a power of two. Those with an Inf or NaN, with numbers of extreme size, or with a
+sum that two floats do not decide, are left to others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
 
-from multiword.runtime.parallel import scratch
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
+from multiword.tuning import ALONE_ELEMENTS
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
-from ozaki.execution.contract import EXTREME, beyond, no_compiled_code
+from ozaki.execution.contract import (
+    DONE,
+    EXTREME,
+    NO_ROOM,
+    UNLEVEL,
+    UNROUNDED,
+    Declined,
+    Executor,
+    Outcome,
+    beyond,
+    goes_together,
+    no_compiled_code,
+)
+from ozaki.execution.short_rows import ShortRows
+from ozaki.execution.small_products import multiply_small
+from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
-from ozaki.product.scale import LevelData, bits_of_level_factors
+from ozaki.product.scale import LevelData, bits_of_level_factors, counted_bits
 from ozaki.scaling.statistics import ZERO
+from ozaki.tuning import (
+    FEWEST_ROWS,
+    FLOATS,
+    LARGEST_BY_SHORT_ROWS,
+    LARGEST_IN_FLOATS,
+    LEAST_BY_COLUMNS,
+    LEAST_ROW_BY_ROW,
+    LONGEST_IN_FLOATS,
+    LONGEST_SHORT_ROW,
+)
 
-FURTHEST = 400
+ACROSS, ALONG = "ozaki.execution.across_numba", "ozaki.execution.along_numba"
+
+ROWS, TERMS = 64, 64
+"""Rows side by side, a sum in each lane, and the numbers of them that are loaded at a time."""
+
+LANES = 32
+"""Sums that a long row is added up into, before these are added to one another."""
+
+FURTHEST = 900
 """Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
+
+WIDEST = 100
+"""Bits of integers of a requested width, at most: with exponents as far apart, scales are normal numbers."""
 
 SMALLEST = 2.0**-300
 """Scaled numbers that are not rounded to integers are at least this: products are exact then."""
@@ -23,65 +66,147 @@ LEAST, LEAST_SINGLE = 2.0**-1000, 2.0**-126
 """Results are at least these: no subnormal numbers of float64 or float32, which would be rounded twice."""
 
 
-def no_floats(signature: Signature) -> str | None:
-    """Return why products in two floats are not taken, or None."""
-    if (why := no_compiled_code(signature)) is not None:
-        return why
-    if signature.stack > 1:
-        return "it takes no stacks"
-    if signature.prepared:
-        return "the words of prepared operands are used again"
-    if signature.parts == 2:
-        return "it takes real numbers"
-    if not (signature.request.of_norms or signature.request.accuracy == "exact"):
-        return "the bits of integers are given"
-    return None
+class Floats(Executor):
+    """Products of one signature in two floats."""
+
+    name = "floats"
+    about = "small products and stacks, few columns, few rows, many short rows: sums in two floats (CPU)"
+
+    @staticmethod
+    def refuses(signature: Signature) -> str | None:
+        if (why := no_compiled_code(signature)) is not None:
+            return why
+        (m, k, n), parts, request = signature.shape, signature.parts, signature.request
+        if not (request.of_norms or request.accuracy == "exact") and int(request.accuracy) > WIDEST:
+            return "the integers are too wide"
+        if not _is_by_rows(signature) and 16 * parts**2 * (k + 8) * (m + n + 8) > request.workspace:
+            return NO_ROOM
+        too_large = signature.prepared and parts**2 * m * k * n > LARGEST_IN_FLOATS
+        return "the words of prepared operands are used again" if too_large else None
+
+    def __init__(self, signature: Signature) -> None:
+        super().__init__(signature)
+        self._by_rows = _is_by_rows(signature)
+
+    @property
+    def cost(self) -> float:
+        if self._by_rows and _pays_by_rows(*self.signature.shape):
+            return 0.0
+        (m, k, n), parts = self.signature.shape, self.signature.parts
+        k, n = parts * k, parts * n
+        small = k <= LONGEST_IN_FLOATS and m * k * n <= LARGEST_IN_FLOATS and goes_together(self.signature)
+        return FLOATS[0] + FLOATS[1] * m * k * n + FLOATS[2] * m * n if small else math.inf
+
+    def declines(self, pair: Pair) -> str | None:
+        exponents = np.concatenate([x.statistics.exponent for x in (pair.a, pair.b)])
+        if (why := beyond(pair, WIDENED_IN_ALL)) is not None and pair.bits != EVERYTHING:
+            return why
+        return EXTREME if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any() else None
+
+    def run(self, pair: Pair, out: np.ndarray) -> Outcome:
+        return self._run_by_rows(pair, out) if self._by_rows else multiply_small(pair, out)
+
+    def _run_by_rows(self, pair: Pair, out: np.ndarray) -> Outcome:
+        data = (ShortRows if pair.a.k <= LONGEST_SHORT_ROW else LongRows)(pair)
+        if not data.moderate:
+            return Declined(pair, EXTREME)
+        bits = _bits(pair, data)
+        if not (0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING):
+            return Declined(pair._replace(bits=bits), UNLEVEL)
+        whole = bits != EVERYTHING
+        scales = data.scales(bits if whole else 0)
+        turned, k, dtype = pair.a.rows < pair.b.rows, pair.a.k, pair.a.matrix.dtype
+        (rows, columns), (scale, column_scale) = (
+            (y[::-1] if turned else y) for y in ((pair.a.parts[0], pair.b.parts[0]), scales)
+        )
+        along = k > LONGEST_SHORT_ROW and abs(rows.strides[1]) <= abs(rows.strides[0])
+        form = compiled(ALONG if along else ACROSS)
+        _, log2_product = steps.norm_widths(steps.row_limit(pair), k, bits if whole else 0)
+        numbers = _scaled(columns, column_scale, whole, form.padded(k))
+        if numbers is None:
+            return Declined(pair, EXTREME)
+        bound = bound_of_lost(numbers.shape[1] / LANES if along else k, log2_product)
+        target, undecided = out.T if turned else out, list[int]()
+
+        def work(block: slice) -> None:
+            x = as_rows([rows], block) if along else np.require(rows[block], np.float64, "A")
+            memory = np.empty(form.needed(k, len(x), len(columns)))
+            y = target[block] if dtype == np.float64 else scratch(target[block].shape)
+            given = x, scale[block], whole, numbers, column_scale, bound, dtype == np.float32
+            undecided.append(form.multiply(*given, y, memory))
+            if dtype != np.float64:
+                with np.errstate(over="ignore"):
+                    target[block] = y
+
+        elements = k * (1 + len(columns))
+        over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
+        return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
 
 
-def bits_in_floats(pair: Pair, count: Callable[[], int], data: LevelData | None = None) -> int:
+class LongRows(LevelData):
+    """The statistics of both factors, and what a decision takes of them.
+
+    Attributes
+    ----------
+    moderate : whether no row is of extreme size, or has an Inf or NaN.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__(pair)
+        exponents = (x.statistics.exponent for x in (pair.a, pair.b))
+        self.moderate = all(((abs(e) <= FURTHEST) | (e == ZERO)).all() for e in exponents)
+
+    def counted_bits(self) -> int:
+        """Return the bits that the counting bound asks for, or -1."""
+        return counted_bits(self.pair)
+
+    def scales(self, bits: int) -> steps.Scales:
+        """Return the norm scales of both factors, widened by some bits."""
+        return steps.both_norm_scales(self.pair, bits)
+
+
+def _is_by_rows(signature: Signature) -> bool:
+    """Return whether rows are multiplied where they lie; else all of them are copied first."""
+    (m, k, n), request = signature.shape, signature.request
+    if signature.stack > 1 or signature.parts == 2 or not (request.of_norms or request.accuracy == "exact"):
+        return False
+    return _pays_by_rows(m, k, n) or m * k * n > LARGEST_IN_FLOATS
+
+
+def _pays_by_rows(m: int, k: int, n: int) -> bool:
+    """Return whether there are many short rows, or few columns, or the same of columns and rows."""
+    many, few = max(m, n), min(m, n)
+    if k <= LONGEST_SHORT_ROW:
+        return many >= FEWEST_ROWS and many * k >= LEAST_ROW_BY_ROW and k * few <= LARGEST_BY_SHORT_ROWS
+    return many * k >= LEAST_BY_COLUMNS.get(few, math.inf)
+
+
+def _bits(pair: Pair, data: ShortRows | LongRows) -> int:
     """Return the bits by which norm scales grow; `EVERYTHING` where numbers are not rounded to integers.
 
-    `count` asks the counting bound, which fails with -1; `data` as in `bits_of_level_factors`. -1 if there is
-    an Inf or NaN, or the inner dimension may be graded.
+    -1 if there is an Inf or NaN, or the inner dimension may be graded.
     """
     if pair.request.accuracy == "exact":
         return EVERYTHING
     if not pair.request.certified:
         return 0
-    bits = count()
+    bits = data.counted_bits()
     return bits if bits >= 0 else bits_of_level_factors(pair, data)
 
 
-def declines_floats(pair: Pair) -> str | None:
-    """Return why products in two floats decline, or None."""
-    exponents = np.concatenate([x.statistics.exponent for x in (pair.a, pair.b)])
-    if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any():
-        return EXTREME
-    lossless = pair.bits == EVERYTHING or not pair.request.certified
-    return None if lossless else beyond(pair, WIDENED_IN_ALL)
+def bound_of_lost(steps: float, log2_product: float) -> float:
+    """Return a bound of what the low floats lose that are not watched, from log2 of a bound of Σ|a'b'|.
+
+    Let h be the products that each lane adds up, P the bound, and u = 2**-53. The highs are below 1.01·P, so
+    what they lose in h steps of every lane, and in 5 that fold the lanes, and the errors of the products are
+    together at most V = 1.02·(h + 6)·u·P. A lane adds its share of V to its low float by 2h roundings, and
+    folding the lanes takes 10 more, each of which loses at most 1.01·u times the sum: 2.1·(h + 6)²·u²·P in
+    all.
+    """
+    return 4.0 * (steps + 6) ** 2 * 2.0 ** (log2_product - 106)
 
 
-def takes_bits(bits: int) -> bool:
-    """Return whether integers that are wider by so many bits, or numbers that are not rounded, are taken."""
-    return 0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING
-
-
-def as_doubles(x: np.ndarray) -> np.ndarray:
-    """Return a block of rows as compiled code reads it, wherever it lies."""
-    return np.require(x, np.float64, "A")
-
-
-def written_to(out: np.ndarray, multiply: Callable[[np.ndarray], int]) -> int:
-    """Return multiply(y), with what it writes to the float64 array y in `out`, which may be of float32."""
-    if out.dtype == np.float64:
-        return multiply(out)
-    y = scratch(out.shape)
-    undecided = multiply(y)
-    out[...] = y
-    return undecided
-
-
-def scaled_columns(columns: np.ndarray, scale: np.ndarray, whole: bool, length: int) -> np.ndarray | None:
+def _scaled(columns: np.ndarray, scale: np.ndarray, whole: bool, length: int) -> np.ndarray | None:
     """Return (n, k) columns in their scales, rounded to integers if `whole`, with zeros up to a length.
 
     None if some are too small not to be rounded.

@@ -1,13 +1,14 @@
-"""Sums of products in two floats, and what they round to: what products row by row have in common.
+"""Sums of products in two floats, compiled, and what they round to.
 
 A sum is high + low, both added up by `two_sum` and `fma`, as in `ozaki.sums.exact.enclosure_numba`. What the
-low one loses is added up, too, or bounded beforehand; a sum is decided where both ends round to one number.
+low one loses is bounded beforehand, from the sizes of the numbers, and watched only where that does not
+decide. A sum is decided where both ends round to one number.
 """
 
 import numpy as np
 
 from multiword.runtime.jit import inlined
-from ozaki.execution.in_floats import LEAST, LEAST_SINGLE
+from ozaki.execution.in_floats import LEAST, LEAST_SINGLE, SMALLEST
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import fma
 
@@ -22,6 +23,14 @@ BELOW_SINGLE = (1 << 29) - 1
 def power(exponent):
     """Return 2**exponent, a normal number."""
     return np.int64((exponent + ONE) << 52).view(np.float64)
+
+
+@inlined
+def add_product_quickly(x, y, high, low):
+    """Add x·y to high + low."""
+    p = x * y
+    high, rest = two_sum(high, p)
+    return high, low + (rest + fma(x, y, -p))
 
 
 @inlined
@@ -50,3 +59,10 @@ def rounded(high, low, lost, back, single):
         tie = (np.float64(value).view(np.int64) & BELOW_SINGLE) == (BELOW_SINGLE >> 1) + 1
         certain &= (not tie) | ((margin == 0) & (two_sum(high, low)[1] == 0))
     return result, certain
+
+
+@inlined
+def scaled(x, up, whole):
+    """Return x times a power of two, rounded to an integer if `whole`, and whether it is too small if not."""
+    y = x * up
+    return (np.rint(y) if whole else y), (abs(y) < SMALLEST) & (x != 0) & (not whole)

@@ -1,8 +1,4 @@
-"""Executor "short_rows": products of many short rows on a CPU, or of few with many columns, row by row.
-
-They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, with
-numbers of extreme size, or that are not decided in two floats, are left to the steps of all others.
-"""
+"""Short rows on a CPU: what a decision takes of many of them, measured side by side in vectors."""
 
 from __future__ import annotations
 
@@ -19,78 +15,13 @@ from ozaki.certificate.counting import Bounds, compute_bounds, octave_sums
 from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import tolerance
-from ozaki.definition.decision import EVERYTHING, OCTAVES
-from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined, Executor, Outcome
-from ozaki.execution.in_floats import (
-    as_doubles,
-    bits_in_floats,
-    declines_floats,
-    no_floats,
-    scaled_columns,
-    takes_bits,
-    written_to,
-)
+from ozaki.definition.decision import OCTAVES
 from ozaki.product import steps
-from ozaki.product.pair import Pair, Signature
+from ozaki.product.pair import Pair
 from ozaki.product.request import TARGETS
 from ozaki.product.scale import LevelData
-from ozaki.tuning import FEWEST_ROWS, LARGEST_BY_SHORT_ROWS, LEAST_ROW_BY_ROW, LONGEST_SHORT_ROW
 
 FORM = "ozaki.execution.short_rows_numba"
-
-
-class ShortRows(Executor):
-    """Rows side by side in vectors, added up in two floats."""
-
-    name = "short_rows"
-    about = "many rows of up to 16 numbers, side by side in two floats (CPU)"
-
-    @staticmethod
-    def refuses(signature: Signature) -> str | None:
-        if (why := no_floats(signature)) is not None:
-            return why
-        return None if signature.shape[1] <= LONGEST_SHORT_ROW else "rows are too long"
-
-    def __init__(self, signature: Signature) -> None:
-        super().__init__(signature)
-        request, (_, k, _), target = signature.request, signature.shape, TARGETS[signature.dtype]
-        self.limits = counting_limits(request.norm_format(target).name, k, request.certified)
-
-    @property
-    def cost(self) -> float:
-        m, k, n = self.signature.shape
-        many = max(m, n) >= FEWEST_ROWS and max(m, n) * k >= LEAST_ROW_BY_ROW
-        return 0.0 if many and k * min(m, n) <= LARGEST_BY_SHORT_ROWS else math.inf
-
-    def declines(self, pair: Pair) -> str | None:
-        return declines_floats(pair)
-
-    def run(self, pair: Pair, out: np.ndarray) -> Outcome:
-        a, b, form = pair.a, pair.b, compiled(FORM)
-        dtype, turned = a.matrix.dtype, a.rows < b.rows
-        rows, columns = (b.matrix.T, a.matrix) if turned else (a.matrix, b.matrix.T)
-        sides = _Side(form, rows, self.limits), _Side(form, columns, self.limits)
-        if not (sides[0].measured and sides[1].measured):
-            return Declined(pair, EXTREME)
-        data = _Data(form, pair, sides, self.limits)
-        bits = bits_in_floats(pair, data.counted_bits, data)
-        if not takes_bits(bits):
-            return Declined(pair._replace(bits=bits), UNLEVEL)
-        whole = bits != EVERYTHING
-        scale, column_scale = (side.scale + np.int32(bits if whole else 0) for side in sides)
-        scaled = scaled_columns(columns, column_scale, whole, a.k)
-        if scaled is None:
-            return Declined(pair, EXTREME)
-        target, undecided = out.T if turned else out, list[int]()
-
-        def work(block: slice) -> None:
-            given = as_doubles(rows[block]), scale[block], whole, scaled, column_scale, dtype == np.float32
-            lines = _lines(form, a.k)
-            undecided.append(written_to(target[block], lambda y: form.multiply(*given, y, lines)))
-
-        elements = a.k * (1 + len(columns))
-        over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
-        return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
 
 
 class _Side:
@@ -110,7 +41,7 @@ class _Side:
             first_octaves, largest = np.zeros(k, np.int64), np.zeros(1)
             scratch_memory = _lines(form, k), np.empty((k, form.ROWS), np.int16)
             given = limits, self.scale[block], first_octaves, largest, *scratch_memory
-            found.append((form.measure(as_doubles(x[block]), *given), first_octaves, largest))
+            found.append((form.measure(_as_doubles(x[block]), *given), first_octaves, largest))
 
         over_rows(work, rows, k, compiled_block(rows * k), ALONE_ELEMENTS)
         done, first_octaves, largest = zip(*found, strict=True)
@@ -118,15 +49,29 @@ class _Side:
         self.first_octaves, self.largest = np.max(first_octaves, axis=0), np.max(largest, axis=0)
 
 
-class _Data(LevelData):
-    """Rows side by side, and few columns, as they were measured."""
+class ShortRows(LevelData):
+    """Many short rows and few columns, or few rows and many short columns, as they were measured.
 
-    def __init__(self, form: Any, pair: Pair, sides: tuple[_Side, _Side], limits: np.ndarray) -> None:
+    Attributes
+    ----------
+    moderate : whether no row is of extreme size, or has an Inf or NaN.
+    """
+
+    def __init__(self, pair: Pair) -> None:
         super().__init__(pair)
-        self._form, self._sides, self._limits = form, sides, limits
-        a, b = pair.a, pair.b
-        self._many, self._few = (b, a) if a.rows < b.rows else (a, b)
+        a, b, request = pair.a, pair.b, pair.request
+        self._form, target = compiled(FORM), TARGETS[a.matrix.dtype]
+        self._limits = counting_limits(request.norm_format(target).name, a.k, request.certified)
+        self._turned = a.rows < b.rows
+        self._many, self._few = (b, a) if self._turned else (a, b)
+        self._sides = tuple(_Side(self._form, x.parts[0], self._limits) for x in (self._many, self._few))
+        self.moderate = all(side.measured for side in self._sides)
         self._reached = np.empty((2, OCTAVES))
+
+    def scales(self, bits: int) -> steps.Scales:
+        """Return the norm scales of both factors, widened by some bits."""
+        many, few = (side.scale + np.int32(bits) for side in self._sides)
+        return (few, many) if self._turned else (many, few)
 
     def counted_bits(self) -> int:
         """Return the bits that the counting bound asks for, or -1."""
@@ -162,7 +107,7 @@ class _Data(LevelData):
         def work(block: slice) -> None:
             scratch_memory = (np.empty((few.k, form.ROWS), kind) for kind in (np.int16, np.float64))
             given = self._limits, *of_columns, _lines(form, few.k), *scratch_memory
-            found.append(form.largest_error(as_doubles(numbers[block]), *given))
+            found.append(form.largest_error(_as_doubles(numbers[block]), *given))
 
         elements = few.k * (1 + few.rows)
         over_rows(work, len(numbers), elements, compiled_block(numbers.size), ALONE_ELEMENTS)
@@ -171,3 +116,8 @@ class _Data(LevelData):
 
 def _lines(form: Any, k: int) -> np.ndarray:
     return scratch((k + form.SPARE, form.ROWS))
+
+
+def _as_doubles(x: np.ndarray) -> np.ndarray:
+    """Return a block of rows as compiled code reads it, wherever it lies."""
+    return np.require(x, np.float64, "A")

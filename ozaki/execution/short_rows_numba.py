@@ -1,13 +1,10 @@
-"""Products of many short rows, compiled: rows side by side in vectors, integers as float64.
-
-Integers of norm scales are float64 numbers: at most 53 bits, and a power of two. Their products with columns
-are added up in two floats (`in_floats_numba`).
+"""Norm scales and bounds of many short rows, compiled: rows side by side in vectors.
 
 Counts of short rows are their numbers' depths in order: at least j of them are counted from the j-th on.
 """
 
 import numpy as np
-from numba import boolean, float64, int16, int32, int64, types, void
+from numba import float64, int16, int32, int64, types, void
 
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting_numba import missing_bits, weighted_overlap
@@ -15,11 +12,8 @@ from ozaki.certificate.pairwise import SLACK
 from ozaki.certificate.pairwise_numba import BITS_OF_LARGEST
 from ozaki.definition.decision import LARGEST, OCTAVES
 from ozaki.definition.statistics import BITS, LEVELS
-from ozaki.execution.in_floats import FURTHEST, SMALLEST
-from ozaki.execution.in_floats_numba import ONE, add_product, power, rounded
-
-ROWS = 64
-"""Rows that are looked at together."""
+from ozaki.execution.in_floats import FURTHEST, ROWS
+from ozaki.execution.in_floats_numba import ONE, power
 
 SPARE = 6
 """Lines of ROWS numbers beside those of the rows' numbers."""
@@ -32,7 +26,6 @@ NEVER = 1 << 10
 
 LEVEL_AT = np.array([min((x for x in LEVELS if x >= q), default=NEVER) for q in range(LEVELS[-1] + 2)])
 """From which level on a number is counted that lies so many octaves below the row's largest."""
-
 
 MATRIX = types.Array(float64, 2, "A", readonly=True)
 
@@ -211,50 +204,3 @@ def largest_error(x, limits, columns, totals, offsets, root, lines, depths, magn
                 error = ((total[r] + totals[j]) / 2 + k / 4) / lower
                 largest = max(largest, error if total[r] > 0.0 else 0.0)
     return largest
-
-
-@jit(void(float64[::1], float64, *[float64[::1]] * 3), inner=True)
-def add_products(row, column, high, low, lost):
-    """Add row·column to the sums of all rows."""
-    for r in range(ROWS):
-        high[r], low[r], lost[r] = add_product(row[r], column, high[r], low[r], lost[r])
-
-
-@jit(
-    int64(
-        *(MATRIX, int32[::1], boolean, float64[:, ::1], int32[::1], boolean),
-        *(float64[:, :], float64[:, ::1]),
-    )
-)
-def multiply(x, scale, whole, columns, column_scale, single, out, lines):
-    """Write the products of scaled rows with (n, k) scaled columns; return how many are undecided.
-
-    whole : whether scaled numbers are rounded to integers, as those of the columns already are; else nothing
-    is lost, and none of them may be below SMALLEST.
-    single : whether results will be rounded to float32. lines : (k + SPARE, ROWS), scratch memory.
-    """
-    k, undecided = x.shape[1], 0
-    high, low, lost, up = lines[k], lines[k + 1], lines[k + 2], lines[k + 3]
-    for first in range(0, x.shape[0], ROWS):
-        rows = min(np.int64(ROWS), x.shape[0] - first)
-        load(x, first, lines)
-        of_rows = scale[first : first + rows]
-        for r in range(rows):
-            up[r] = power(np.int64(of_rows[r]))
-        for h in range(k):
-            line = lines[h]
-            for r in range(rows):
-                y = line[r] * up[r]
-                undecided += (abs(y) < SMALLEST) & (line[r] != 0) & (not whole)
-                line[r] = np.rint(y) if whole else y
-        for j in range(columns.shape[0]):
-            for r in range(ROWS):
-                high[r] = low[r] = lost[r] = 0.0
-            for h in range(k):
-                add_products(lines[h], columns[j, h], high, low, lost)
-            to = out[first : first + rows]
-            for r in range(rows):
-                back = of_rows[r] + column_scale[j]
-                to[r, j], certain = rounded(high[r], low[r], lost[r], back, single)
-                undecided += not certain
-    return undecided

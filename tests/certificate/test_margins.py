@@ -115,16 +115,6 @@ def test_the_bound_of_normwise_products_is_that_of_its_proof(name, length):
         assert exact <= normwise_error(limit, length) <= exact * (1 + mpmath.mpf(2) ** -38)
 
 
-def test_small_products_know_a_tie_from_what_is_just_above():
-    """2**237 + 2**184 + 1: a tie but for the last place, far below what the two words of the sum hold."""
-    total = np.zeros(10)
-    total[9], total[8], total[0] = 2.0**30, 1.0, 1.0
-    work, out = np.ones((4, 1)), np.empty((1, 1))
-    in_digits_numba = pytest.importorskip("ozaki.execution.in_digits_numba")
-    sure = in_digits_numba.round_row.py_func(total, 10, 1.0, False, work, out, 0)
-    assert not sure or out[0, 0] == 2.0**237 + 2.0**185
-
-
 def test_the_tolerance_of_counts_is_that_of_the_guarantee():
     for length in (1, 100, 577, 10000):
         assert counting_tolerance(length, TARGET) == min(length / 2, 12 * math.sqrt(length)) * 2.0**-53

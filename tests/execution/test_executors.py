@@ -55,10 +55,7 @@ def test_every_executor_gives_the_bits_of_steps(shape, dtype, accuracy):
                 taken |= {name} if found is not None else set()
     assert "steps" in taken
     if compiling():
-        assert "digits" in taken
-        real, given = dtype in ("float64", "float32"), accuracy == 40
-        assert ("few_columns" in taken) == (real and not given)
-        assert ("short_rows" in taken) == (real and not given and shape[1] <= 16)
+        assert "floats" in taken
         assert ("bytes" in taken) == (bool(available_kernels()) and accuracy not in ("exact", 40))
 
 
@@ -73,7 +70,7 @@ def test_every_executor_gives_the_same_stacks(dtype, accuracy):
     assert same(ozaki.matmul(a, b, accuracy=accuracy), expected)
     assert same(by("groups", ozaki.matmul, a, b, accuracy=accuracy), expected)
     assert same(by("definition", ozaki.matmul, a, b, accuracy=accuracy), expected)
-    for name in ("bytes", "digits"):
+    for name in ("bytes", "floats"):
         found = by(name, ozaki.matmul, a[:1], b[:1], accuracy=accuracy)
         assert found is None or same(found, expected[:1])
 
@@ -115,16 +112,16 @@ def test_plans_foresee_which_executor_is_taken(monkeypatch, shape, kind, accurac
 
 def test_a_named_executor_that_cannot_take_a_product_says_why():
     x = np.ones((300, 300))
-    for name, why in (
-        ("digits", "inner dimension is too long"),
-        ("graph", "on a GPU"),
-        ("groups", "takes stacks"),
-        ("short_rows", "rows are too long"),
-    ):
-        if name in ("graph", "groups") or compiling():
-            with executor(name), pytest.raises(ValueError, match=f"'{name}' cannot take.*{why}"):
-                ozaki.matmul(x, x)
-    with pytest.raises(ValueError, match=r"unknown executor 'fast'; known are short_rows"):
+    for name, why in (("graph", "on a GPU"), ("groups", "takes stacks")):
+        with executor(name), pytest.raises(ValueError, match=f"'{name}' cannot take.*{why}"):
+            ozaki.matmul(x, x)
+    if compiling():
+        with (
+            executor("floats"),
+            pytest.raises(ValueError, match=r"'floats' cannot take.*integers are too wide"),
+        ):
+            ozaki.matmul(x, x, accuracy=200)
+    with pytest.raises(ValueError, match=r"unknown executor 'fast'; known are floats"):
         executor("fast")
 
 
@@ -132,7 +129,7 @@ def test_a_named_executor_that_cannot_take_a_product_says_why():
 def test_a_named_executor_that_declines_says_why():
     x = np.ones((3, 3))
     x[1, 1] = np.inf
-    for name in ("digits", "short_rows", "few_columns"):
+    for name in ("floats", "bytes"):
         with executor(name), pytest.raises(ValueError, match=f"'{name}' leaves this.*Inf or NaN"):
             ozaki.matmul(x, x)
     with executor("steps"), executor(None):

@@ -178,6 +178,20 @@ def test_halves_and_few_bits(without_numba, bits):
     assert any(made)
 
 
+def test_sums_that_two_floats_do_not_hold_are_left_to_others():
+    """A tie but for what the low float loses, alone and in a stack."""
+    a = np.array([[[1.0, 2.0**-53, sign * 2.0**-64]] for sign in (1, 0, -1)])
+    b = np.tile([[1.0], [1.0], [2.0**-64]], (3, 1, 1))
+    expected = [1 + 2.0**-52, 1, 1]
+    taken = [
+        by(["floats"], x, y, request_of(x, "exact", "auto", None, "auto", None))[0]
+        for x, y in zip(a, b, strict=True)
+    ]
+    assert [x is not None for x in taken] == [False, True, False]
+    for accuracy in ("fp64", "exact"):
+        assert ozaki.matmul(a, b, accuracy=accuracy).ravel().tolist() == expected
+
+
 @pytest.mark.parametrize("dtype", FACES)
 def test_layouts_and_read_only_operands(dtype):
     a, b = operands("uniform", (12, 20, 14), dtype, 5)

@@ -8,10 +8,8 @@ import numpy as np
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import numpy_forms
-from ozaki.execution import executors
-from ozaki.execution.few_columns import FewColumns
-from ozaki.execution.short_rows import ShortRows
-from ozaki.tuning import LONGEST_SHORT_ROW
+from ozaki.execution import executors, in_floats
+from ozaki.execution.in_floats import Floats
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
     SMALL_INTEGERS,
@@ -368,9 +366,9 @@ def row_by_row(draw: Draw) -> None:
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     given = operands(draw, dtype, m, k, n) if draw.chance(0.7) else _near_ties(draw, dtype, m, k, n)
     options = draw.pick("options", {}, {}, {"accuracy": "normwise"}, {"accuracy": "exact"})
-    executor = ShortRows if k <= LONGEST_SHORT_ROW else FewColumns
     with (
-        patch.object(executor, "cost", -1.0),
+        patch.object(Floats, "cost", -1.0),
+        patch.object(in_floats, "_pays_by_rows", lambda *_: True),
         patch.object(executors, "chosen", executors.chosen.__wrapped__),
     ):
         got = GEMMS[dtype](**given, **options)

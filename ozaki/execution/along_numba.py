@@ -1,20 +1,28 @@
-"""Products of long rows with few columns, compiled: a row is added up in LANES sums (`in_floats_numba`).
+"""Products in two floats, compiled: the terms of a sum in the lanes of a vector (`in_floats_numba`).
 
-What their low floats lose is bounded beforehand, from the norms, and watched only where that does not decide.
+For long contiguous rows with few columns.
 """
 
 import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 
 from multiword.runtime.jit import jit
-from ozaki.execution.few_columns import LANES
-from ozaki.execution.in_floats import SMALLEST
-from ozaki.execution.in_floats_numba import add_product, power, rounded
+from ozaki.execution.in_floats import LANES
+from ozaki.execution.in_floats_numba import add_product, add_product_quickly, power, rounded, scaled
 from ozaki.sums.exact.enclosure_numba import two_sum
-from ozaki.sums.exact.extraction_numba import fma
 
 ROWS = types.Array(float64, 2, "C", readonly=True)
-LINE = float64[::1]
+LINE, LINES = float64[::1], float64[:, ::1]
+
+
+def padded(k):
+    """Return k, filled up to whole lanes."""
+    return (k + LANES - 1) // LANES * LANES
+
+
+def needed(k, rows, columns):
+    """Return how many numbers of scratch memory rows of k numbers take, however many they are."""
+    return padded(k) + 3 * LANES
 
 
 @jit(void(LINE, LINE, LINE, LINE), inner=True)
@@ -25,9 +33,7 @@ def add_quickly(row, column, high, low):
     for first in range(0, row.shape[0], LANES):
         x, y = row[first : first + LANES], column[first : first + LANES]
         for j in range(LANES):
-            p = x[j] * y[j]
-            high[j], rest = two_sum(high[j], p)
-            low[j] += rest + fma(x[j], y[j], -p)
+            high[j], low[j] = add_product_quickly(x[j], y[j], high[j], low[j])
     count = LANES
     while count > 1:
         count //= 2
@@ -54,26 +60,25 @@ def add_carefully(row, column, high, low, lost):
 
 @jit(
     int64(
-        *(ROWS, int32[::1], boolean, float64[:, ::1], int32[::1], float64, boolean),
-        *(float64[:, :], LINE, float64[:, ::1]),
+        *(ROWS, int32[::1], boolean, LINES, int32[::1], float64, boolean),
+        *(float64[:, :], LINE),
     )
 )
-def multiply(x, scale, whole, columns, column_scale, bound, single, out, line, sums):
-    """Write the products of scaled rows with (n, k') scaled columns; return how many are undecided.
+def multiply(x, scale, whole, columns, column_scale, bound, single, out, memory):
+    """As `across_numba.multiply`, of contiguous rows; k' is `padded(k)`.
 
-    whole, single : as in `ozaki.execution.short_rows_numba.multiply`. bound : of what is lost.
-    line : (k',), and sums : (3, LANES), scratch memory, with k' the length of a row filled up to whole lanes.
+    memory : of `needed(k, m, n)` numbers.
     """
     k, undecided = x.shape[1], 0
-    high, low, lost = sums[0], sums[1], sums[2]
+    high, low, lost = memory[:LANES], memory[LANES : 2 * LANES], memory[2 * LANES : 3 * LANES]
+    line = memory[3 * LANES :]
     for h in range(k, line.shape[0]):
         line[h] = 0.0
     for i in range(x.shape[0]):
         row, up = x[i], power(np.int64(scale[i]))
         for h in range(k):
-            y = row[h] * up
-            undecided += (abs(y) < SMALLEST) & (row[h] != 0) & (not whole)
-            line[h] = np.rint(y) if whole else y
+            line[h], is_small = scaled(row[h], up, whole)
+            undecided += is_small
         for j in range(columns.shape[0]):
             back = np.int64(scale[i]) + column_scale[j]
             add_quickly(line, columns[j], high, low)
