@@ -20,9 +20,9 @@ def _names(text: str) -> frozenset[str]:
 
 ARITHMETIC = _names("""
 abs acos acosh add addcdiv addcmul amax amin aminmax argmax argmin asin asinh atan ceil clamp clamp_max
-clamp_min copysign cos digamma div erf erfc exp expm1 floor floor_divide fmax fmin fmod frac hardtanh
-hardtanh_backward heaviside leaky_relu leaky_relu_backward lerp lgamma log log10 log2 max maximum min
-minimum mul nan_to_num neg nextafter reciprocal relu remainder round rsqrt rsub sign sin sinc sort sqrt
+clamp_min copysign cos digamma div erf erfc exp expm1 floor floor_divide fmax fmin frac hardtanh
+heaviside leaky_relu leaky_relu_backward lerp lgamma log log10 log2 max maximum min
+minimum mul nan_to_num neg nextafter reciprocal relu round rsqrt rsub sign sin sinc sort sqrt
 sub tan tanh tanh_backward threshold threshold_backward trunc xlogy
 """)
 """Operators of float32 and float64: an element, or a maximum, is the same function of numbers everywhere."""
@@ -64,6 +64,7 @@ def _copies_to_different_places(x: Tensor, dim: int, index: Tensor, *_: Any, **_
 CONDITIONS: dict[str, Callable[..., bool]] = {
     "_index_put_impl": _replaces_elements,
     "index_copy": _copies_to_different_places,
+    "hardtanh_backward": lambda gradient, x, *_, **__: not bool(x.isnan().any()),
     "pow": lambda x, exponent, **_: isinstance(exponent, int | float) and exponent in _POWERS,
     "mse_loss": lambda x, y, reduction=1, **_: reduction == 0,
     "mse_loss_backward": lambda gradient, x, y, reduction=1, **_: reduction == 0,

@@ -18,8 +18,6 @@ BINARY = {
     "fmin",
     "maximum",
     "minimum",
-    "fmod",
-    "remainder",
     "heaviside",
     "nextafter",
     "copysign",
@@ -141,6 +139,17 @@ def test_every_operator_on_the_list_is_tried():
 def test_the_experiment_finds_what_varies(name):
     x, y = operands(torch.float32)
     assert "cut" in varies_with(lambda x, y: getattr(aten, name)(x), x, y)
+
+
+def test_the_experiment_finds_what_varies_with_unusual_numbers():
+    """Quotients of any size, Inf and NaN: such calls are counted."""
+    (x, y), f = operands(torch.float32), aten.fmod
+    spread = torch.randint(-140, 100, x.shape, generator=torch.Generator().manual_seed(0)).double()
+    wide = (x.double() * 2.0**spread).float()  # with subnormal numbers
+    assert varies_with(f, wide, torch.where(x > 2, torch.inf, wide.flip(0)))
+    assert not {"fmod", "remainder", "hardtanh_backward"} & independent.ARITHMETIC
+    with pytest.warns(match="1 fmod, 1 hardtanh_backward"), ozaki.torch.reproducible():
+        x.fmod(y), aten.hardtanh_backward(y, x, -1, 1), aten.hardtanh_backward(y, x / 0 * 0, -1, 1)
 
 
 def test_random_numbers_do_not_depend_on_threads():
