@@ -78,9 +78,12 @@ def chosen(paths: list[str], budget: float = BUDGET, gpu: bool = False) -> tuple
     left, spent = [], 0.0
     for test in order:
         cost = seconds.get(test, UNKNOWN)
-        fits = spent + cost <= budget or test == order[0]
+        fits = spent + cost <= budget or test in paths  # what was asked for runs
         (taken if fits else left).append(test)
         spent += cost if fits else 0
+    if order and len(left) == len(order):  # the nearest, if there is no time for any
+        taken.append(order[0])
+        left.remove(order[0])
     return taken, left
 
 
