@@ -18,7 +18,7 @@ import ozaki
 from ozaki.public import PUBLIC
 from tests.inputs.extras import EXTRAS, FORMS, function_of, missing_package, public_names
 from tests.inputs.kinds import BFLOAT16, EMPTY, SCALARS, Kind
-from tests.inputs.tables import _CORE, ELEMENTARY, TABLES, Function
+from tests.inputs.tables import _CORE, ELEMENTARY, ROWS, TABLES, Function
 from tests.oracle import FORMATS
 from tests.reductions import ONE_ARRAY, REFERENCES
 
@@ -261,9 +261,11 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
         for name in ELEMENTARY
     },
     **{
-        f"ozaki.{name}": (TYPE, lambda name=name: getattr(ozaki, name)(_ROW, _ROW))
+        f"{module}.{name}": (TYPE, lambda module=module, name=name: function_of(module, name)(_ROW, _ROW))
+        for module in ("ozaki", "ozaki.dask")
         for name in ("pow", "atan2", "hypot", "logaddexp")
     },
+    **{f"ozaki.{name}": (TYPE, lambda name=name: getattr(ozaki, name)(_ROW)) for name in ROWS},
 }
 """For every function that takes int64: a call with integers of which one is beyond 2**53. It is a TypeError,
 or has the value 1 where they count as they are."""
