@@ -69,8 +69,8 @@ BITS_OF_A_GROUP = 24
 """Products of given scales go together if their widths agree to so many bits, an fp64 modulus."""
 
 LARGEST_IN_FLOATS, LONGEST_IN_FLOATS = 1 << 18, 128
-"""Real multiplications, and numbers of a row, up to which sums in two floats of a CPU are faster than residues
-by a BLAS."""
+"""Real multiplications, and numbers of a row, up to which sums in two floats are faster on a CPU than
+residues by a BLAS."""
 
 FLOATS = 20e-6, 0.45e-9, 3e-9
 """Seconds of a product in two floats, of one core: for the call, a real multiplication and a result. Bytes

@@ -177,9 +177,9 @@ def extremes(exponent, width, first, last):
 def multiply_stack(x, exponent, scale, width, bits, undecided, single, out, memory):
     """The products of the left rows and then right columns of a stack that are not undecided[s].
 
-    Integers of row i have the scale scale[i] and at most width[i] bits; where bits[s] is `EVERYTHING`, numbers
-    are not rounded to integers. undecided[s] becomes True for those with rows of extreme size, or whose results
-    might be rounded wrong. memory : of `needed(k, n, m)` numbers.
+    Integers of row i have the scale scale[i] and at most width[i] bits; where bits[s] is `EVERYTHING`,
+    numbers are not rounded to integers. undecided[s] becomes True for those with rows of extreme size, or
+    whose results might be rounded wrong. memory : of `needed(k, n, m)` numbers.
     """
     stack, k, n = undecided.shape[0], x.shape[1], out.shape[1]
     m = out.shape[0] // stack

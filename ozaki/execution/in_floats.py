@@ -107,7 +107,7 @@ class Floats(Executor):
         return self._run_by_rows(pair, out) if self._by_rows else multiply_small(pair, out)
 
     def _run_by_rows(self, pair: Pair, out: np.ndarray) -> Outcome:
-        data = (ShortRows if pair.a.k <= LONGEST_SHORT_ROW else LongRows)(pair)
+        data = measured(pair)
         if not data.moderate:
             return Declined(pair, EXTREME)
         bits = _bits(pair, data)
@@ -163,6 +163,18 @@ class LongRows(LevelData):
     def scales(self, bits: int) -> steps.Scales:
         """Return the norm scales of both factors, widened by some bits."""
         return steps.both_norm_scales(self.pair, bits)
+
+
+def measured(pair: Pair) -> ShortRows | LongRows:
+    """Return what a decision takes of the factors of a single product, by the fastest compiled code."""
+    is_short = pair.a.k <= LONGEST_SHORT_ROW and len(pair.a.parts) == 1
+    return (ShortRows if is_short else LongRows)(pair)
+
+
+def takes_no_widening(pair: Pair) -> bool:
+    """Return whether counts prove that integers of norm scales are wide enough, and no row is extreme."""
+    data = measured(pair)
+    return data.moderate and data.counted_bits() == 0
 
 
 def _is_by_rows(signature: Signature) -> bool:

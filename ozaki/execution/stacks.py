@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
+from multiword.runtime.compiled import compiling
 from multiword.runtime.memory import padded
 from ozaki.execution.executors import product
+from ozaki.execution.in_floats import takes_no_widening
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.request import Request
-from ozaki.tuning import LARGEST_IN_A_STACK_ON_DEVICE
+from ozaki.tuning import COPY_SHARE, FEWEST_ROWS, LARGEST_IN_A_STACK_ON_DEVICE
 
 COLUMNS = 4
 """Columns of a product are padded to a multiple of this, which cuBLAS asks of int8 operands."""
@@ -26,6 +30,8 @@ def multiply_stacks(left: Array, right: Array, request: Request) -> Array:
         if not s * m * n * k:
             return namespace(left).zeros((*batch, m, n), left.dtype)
         a, b = left.reshape(s, m, k), right.reshape(s, k, n)
+        if s > 1 and not is_cupy(left) and (one := _as_one(a, b, request)) is not None:
+            return one.reshape(*batch, m, n)
         if s > 1 and is_cupy(left) and m * n * k <= LARGEST_IN_A_STACK_ON_DEVICE:
             out = _on_device(a, b, request)
         else:
@@ -39,6 +45,30 @@ def _together(a: Array, b: Array, request: Request) -> Array:
     if s == 1:
         return product(Pair.of(Factor(a[0], 0), Factor(b[0], 1), request))[None]
     return product(Pair(Factor(a, 0, stack=s), Factor(b, 1, stack=s), request))
+
+
+def _as_one(a: np.ndarray, b: np.ndarray, request: Request) -> np.ndarray | None:
+    """Return the products as rows of one product, where they share a matrix and have the same bits so.
+
+    The scale of a row is its own, but for the bits by which integers grow, of which each product has its own:
+    if the counting bound proves that all rows together need none, it does so for each product.
+    """
+    if b.strides[0] == 0:
+        many, one = a, b[0]
+    elif a.strides[0] == 0:
+        many, one = b.swapaxes(1, 2), a[0].T
+    else:
+        return None
+    if COPY_SHARE * many.nbytes > request.workspace and not many.flags.c_contiguous:
+        return None
+    s, rows, k = many.shape
+    if s * rows < FEWEST_ROWS:  # to measure them takes longer than it saves
+        return None
+    pair = Pair(Factor(many.reshape(s * rows, k), 0), Factor(one, 1), request)
+    if request.certified and not (compiling() and takes_no_widening(pair)):
+        return None
+    out = product(pair).reshape(s, rows, -1)
+    return out if many is a else np.ascontiguousarray(out.swapaxes(1, 2))
 
 
 def _on_device(a: Array, b: Array, request: Request) -> Array:

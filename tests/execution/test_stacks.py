@@ -7,10 +7,11 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
+from multiword.runtime.compiled import compiling
 from ozaki.arguments import request_of
 from ozaki.certificate.counting import Bounds, compute_bounds
 from ozaki.certificate.decision import UNDECIDED, certify_by_counting, decide_stack
-from ozaki.execution import captured, executors, groups
+from ozaki.execution import captured, executors, groups, stacks
 from ozaki.execution.groups import Groups
 from ozaki.execution.stacks import multiply_stacks
 from ozaki.product.factor import Factor
@@ -251,3 +252,34 @@ def test_inner_dimensions_that_differ(xp, a, b):
 def test_stacks_that_do_not_broadcast(xp):
     with pytest.raises(ValueError, match=r"the stacks of a, .*, and b, .*, do not broadcast"):
         ozaki.matmul(xp.ones((5, 2, 3)), xp.ones((4, 3, 2)))
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize(
+    "shape", [(6, 3, 3, 3), (5, 1, 40, 2)], ids=str
+)
+def test_stacks_that_share_a_matrix_have_the_bits_of_single_products(monkeypatch, shape, dtype):
+    """One product where that has the same bits, for which no product may ask for wider integers."""
+    (s, m, k, n), rng, found = shape, np.random.default_rng(0), []
+    as_one = stacks._as_one
+    monkeypatch.setattr(stacks, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(stacks, "_as_one", lambda *given: found.append(as_one(*given)) or found[-1])
+    for kind in ("ordinary", "one is wide", "some zeros", "nan"):
+        a, b = rng.standard_normal((s, m, k)), rng.standard_normal((k, n))
+        if kind == "one is wide":
+            a[1] *= np.exp2(rng.integers(-20, 21, a[1].shape))
+        elif kind == "some zeros":
+            a[rng.random(a.shape) < 0.5] = 0
+        elif kind == "nan":
+            a[1, 0, 0] = np.nan
+        a, b = in_dtype(a, b, dtype)
+        for accuracy in ("fp64", "normwise", "exact"):
+            with np.errstate(all="ignore"):
+                expected = np.stack([ozaki.matmul(x, b, accuracy=accuracy) for x in a])
+                assert same(ozaki.matmul(a, b, accuracy=accuracy), expected), (kind, accuracy)
+                turned = ozaki.matmul(b.T, a.swapaxes(1, 2), accuracy=accuracy)
+                assert same(turned, np.ascontiguousarray(expected.swapaxes(1, 2))), (kind, accuracy)
+        if kind == "ordinary" and compiling() and k > 2:
+            assert all(x is not None for x in found)
+    if compiling():
+        assert any(x is None for x in found)
