@@ -224,7 +224,7 @@ def accurate_cgemm(
     return multiply(left, right, alpha, beta, c, request, out)
 
 
-@public("Matrix products", dask=True, torch="matmul", jax="matmul")
+@public("Matrix products", dask=True, sparse=True, torch="matmul", jax="matmul")
 @capturable
 def matmul(
     a: Any,

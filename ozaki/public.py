@@ -31,6 +31,7 @@ class Record(records.Record):
     Attributes
     ----------
     dask : whether `ozaki.dask` has a function of this name, which takes Dask arrays.
+    sparse : whether `ozaki.sparse` has one, which takes sparse matrices.
     instead : its forms with derivatives, which `ozaki.torch` and `ozaki.jax` have, by "torch" and "jax".
     example : what an example call passes after the first array.
 
@@ -39,6 +40,7 @@ class Record(records.Record):
     """
 
     dask: bool
+    sparse: bool
     instead: Mapping[str, str]
     example: str
 
@@ -53,13 +55,19 @@ PUBLIC: dict[str, Record] = {}
 
 
 def public(
-    heading: str, *, dask: bool = False, torch: str = "", jax: str = "", example: str = ""
+    heading: str,
+    *,
+    dask: bool = False,
+    sparse: bool = False,
+    torch: str = "",
+    jax: str = "",
+    example: str = "",
 ) -> Callable[[T], T]:
     """Return a decorator that makes a class public, or a function, then for the arrays of every library.
 
     Parameters
     ----------
-    heading, dask, example : as in `Record`.
+    heading, dask, sparse, example : as in `Record`.
     torch, jax : its forms with derivatives in `ozaki.torch` and `ozaki.jax`.
     """
     instead = {module: name for module, name in (("torch", torch), ("jax", jax)) if name}
@@ -68,8 +76,8 @@ def public(
         if isinstance(value, type):
             _OWN.add(value)
         else:
-            value = for_every_library(value, dask, instead)
-        entry = Record("ozaki", value.__name__, value, heading, dask, instead, example)
+            value = for_every_library(value, dask, instead, sparse)
+        entry = Record("ozaki", value.__name__, value, heading, dask, sparse, instead, example)
         PUBLIC[entry.name] = entry
         records.record(entry)
         return value
@@ -77,23 +85,28 @@ def public(
     return register
 
 
-def for_every_library(function: T, dask: bool = False, instead: Mapping[str, str] | None = None) -> T:
+def for_every_library(
+    function: T, dask: bool = False, instead: Mapping[str, str] | None = None, sparse: bool = False
+) -> T:
     """Make a function of NumPy's and CuPy's arrays one of PyTorch's tensors, JAX's and Dask's arrays, too.
 
     Tensors and JAX's arrays are taken as `with_tensors` says. Dask arrays go to the function of the same
-    name in `ozaki.dask`, where that has one.
+    name in `ozaki.dask`, where that has one, and sparse matrices to the one in `ozaki.sparse`.
     """
     name, instead = function.__name__, instead or {}
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        modules = sys.modules
-        if "torch" not in modules and "jax" not in modules and "dask.array" not in modules:
+        if _LIBRARIES.isdisjoint(sys.modules):
             return function(*arguments, **options)
         others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN]
         if not others or all(type(x) is tuple and _OWN.issuperset(map(type, x)) for x in others):
             return function(*arguments, **options)
-        chosen = partial(_on_dask, function, name) if dask and any(map(is_dask, others)) else function
+        chosen: Callable[..., Any] = function
+        if dask and any(map(is_dask, others)):
+            chosen = partial(_elsewhere, function, name, "ozaki.dask", "Dask arrays")
+        elif sparse and any(map(_has_sparse, others)):
+            chosen = partial(_elsewhere, function, name, "ozaki.sparse", "sparse matrices")
         if kinds_of(others).isdisjoint(("PyTorch", "JAX")):
             return chosen(*arguments, **options)
         return with_tensors(chosen, name, instead, arguments, options, _out_of(function, arguments, options))
@@ -117,6 +130,33 @@ _OWN = {np.ndarray, NoneType, bool, int, float, complex, str}
 """The types of most arguments, and the public classes: no arrays of other libraries."""
 
 
+_LIBRARIES = frozenset({"torch", "jax", "dask.array", "scipy.sparse", "cupyx.scipy.sparse"})
+"""The modules without which there are no arguments but NumPy's and CuPy's arrays."""
+
+
+def is_sparse(x: object) -> bool:
+    """Return whether `x` is a sparse array or matrix of SciPy's or CuPy's, without importing either.
+
+    >>> is_sparse([1.0])
+    False
+    """
+    kinds = (getattr(sys.modules.get(name), base, None) for name, base in _SPARSE)
+    return any(kind is not None and isinstance(x, kind) for kind in kinds)
+
+
+_SPARSE = (
+    ("scipy.sparse", "sparray"),
+    ("scipy.sparse", "spmatrix"),
+    ("cupyx.scipy.sparse", "spmatrix"),
+)
+"""The classes of sparse matrices, and the modules that have them."""
+
+
+def _has_sparse(x: object) -> bool:
+    """Return whether an argument is a sparse matrix, or a sum of words with one."""
+    return any(map(is_sparse, x)) if isinstance(x, tuple) else is_sparse(x)
+
+
 def is_dask(x: object) -> bool:
     """Return whether `x` is a Dask array, without importing Dask.
 
@@ -127,13 +167,18 @@ def is_dask(x: object) -> bool:
     return kind is not None and isinstance(x, kind)
 
 
-def _on_dask(function: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> Any:
-    """Return what `ozaki.dask` makes of Dask arrays. TypeError for an option that only the function has."""
-    here, on_dask = signature(function).parameters, getattr(import_module("ozaki.dask"), name)
-    taken = signature(on_dask).parameters
+def _elsewhere(
+    function: Callable[..., Any], name: str, module: str, kind: str, *arguments: Any, **options: Any
+) -> Any:
+    """Return what the function of the same name in a module makes of another kind of arrays.
+
+    TypeError for an option that only the function here has.
+    """
+    here, there = signature(function).parameters, getattr(import_module(module), name)
+    taken = signature(there).parameters
     if refused := [option for option in options if option in here and option not in taken]:
         raise TypeError(
-            f"{name} takes {refused[0]} for arrays in memory alone; "
-            f"for Dask arrays it takes {', '.join(taken)}"
+            f"{name} takes {refused[0]} for dense arrays in memory alone; "
+            f"for {kind} it takes {', '.join(taken)}"
         )
-    return on_dask(*arguments, **options)
+    return there(*arguments, **options)

@@ -240,3 +240,11 @@ ROW_BLOCK = 1 << 15
 
 SHORT_ROW = 32
 """Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""
+
+# --- sparse matrices ---
+
+SPARSE_COLUMNS = 32
+"""Real columns to which entries are added together: their sums, of 24 bytes each, are all that grows."""
+
+SPARSE_ENTRIES_OF_A_THREAD = 1 << 15
+"""Entries that take longer (some 0.1 ms) than it does to wake a thread."""

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import as_array
+from ozaki import api
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
 from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
 from ozaki.arrays.signals import check_casts, check_inexact
-from ozaki.public import public
+from ozaki.public import is_sparse, public
 
 
 def _method(function: Any) -> Callable[..., Any]:
@@ -52,7 +53,8 @@ class array(np.ndarray):
 
     Notes
     -----
-    Programs that call `np.asarray` on what they are given lose the class, and compute natively.
+    Programs that call `np.asarray` on what they are given lose the class, and compute natively. So does
+    `A @ x` of a sparse matrix A, which asks x nothing: take `ozaki.matmul(A, x)`, or `x @ A.T`.
 
     Examples
     --------
@@ -81,6 +83,8 @@ class array(np.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any) -> Any:
         like, plain = _like((self, *inputs, *out)), _plain(inputs)
+        if ufunc is np.matmul and any(map(is_sparse, inputs)):
+            return _carried(api.matmul(*plain, accuracy=like.accuracy), like)
         others = [x for x in (*inputs, *out) if _overrides(type(x), "__array_ufunc__")]
         called = f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")
         if like.strict and (others or _rounds_twice(sys._getframe(1))):
@@ -114,6 +118,8 @@ class array(np.ndarray):
         like, ours = _like((self, *args, *kwargs.values())), FUNCTIONS.get(function)
         others = any(_overrides(kind, "__array_function__") for kind in types)
         called = f"{function.__module__}.{function.__name__}"
+        if like.strict and sys._getframe(1).f_code.co_name == "_matmul_dispatch":  # of SciPy's
+            raise TypeError(_refused("scipy.sparse.matmul"))
         refused = like.strict and not stays_exact(function, args)
         if (others and like.strict) or (refused and ours is None):
             raise TypeError(_refused(called))
@@ -144,7 +150,7 @@ class array(np.ndarray):
     @property
     def __array_priority__(self) -> float:
         _asked.by = _caller(sys._getframe(1)) if self.strict else None
-        return 1e6 if self.strict else 0.0  # so SciPy's sparse matrices leave it to a strict array to refuse
+        return 1e6 if self.strict else 0.0  # so SciPy's sparse matrices leave their product to a strict array
 
     def __mul__(self, other: Any) -> Any:  # of an `np.matrix` it is a product of matrices
         return NotImplemented if isinstance(other, np.matrix) else super().__mul__(other)
@@ -196,6 +202,7 @@ _METHODS = "numpy._core._methods"
 _INSTEAD = {
     "power": "products, x * x * x",
     "dot": "x @ y",
+    "scipy.sparse.matmul": "ozaki.matmul(A, x)",
     "add.reduceat": "ozaki.group_sum",
     "add.at": "ozaki.group_sum",
     "bincount": "ozaki.group_sum",

@@ -13,7 +13,7 @@ from ozaki.linalg.products import words_of_product
 from ozaki.public import public
 
 
-@public("Matrix products")
+@public("Matrix products", sparse=True)
 @on_device_of_arrays
 def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     """Return B - AX, computed exactly and rounded once; or the first words of it.

@@ -45,7 +45,7 @@ from ozaki.sums.table import (
 )
 
 
-@reduction(SUM, torch="sum", jax="sum")
+@reduction(SUM, sparse=True, torch="sum", jax="sum")
 @repeatable
 @on_device_of_arrays
 def sum(
@@ -189,7 +189,7 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     return REDUCTIONS["vdot"]((x, y), None, dtype, out, False)
 
 
-@reduction(Reduction((squares,), rounded_totals, quotient_dtype, root=True, real="a norm"))
+@reduction(Reduction((squares,), rounded_totals, quotient_dtype, root=True, real="a norm"), sparse=True)
 @repeatable
 @on_device_of_arrays
 def norm(

@@ -343,16 +343,16 @@ REDUCTIONS: dict[str, Reduction] = {}
 """By the name of the public function."""
 
 
-def reduction(row: Reduction, **record: str) -> Callable[[T], T]:
+def reduction(row: Reduction, sparse: bool = False, **record: str) -> Callable[[T], T]:
     """Return a decorator of a public function that has this row, and so a form for Dask arrays.
 
     Parameters
     ----------
-    record : of `ozaki.public.public`: torch, jax and example.
+    sparse, record : of `ozaki.public.public`; of the others torch, jax and example.
     """
 
     def register(function: T) -> T:
         REDUCTIONS[function.__name__] = replace(row, name=function.__name__)
-        return public("Sums", dask=True, **record)(function)
+        return public("Sums", dask=True, sparse=sparse, **record)(function)
 
     return register

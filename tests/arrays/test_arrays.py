@@ -678,8 +678,11 @@ def test_matrices_that_multiply_themselves():
     assert same(x * np.matrix(A[:4]), product(A[1:], A[:4]))
     assert np.allclose(x @ csr_array(A[:4]), A[1:] @ A[:4])
     for other in (csr_array(A[:4]), csr_array(A[:4]).tocsc()):
-        with pytest.raises(TypeError, match="strict"):
-            strict @ other
+        result = strict @ other
+        assert same(result, ozaki.matmul(A[1:], other))
+        assert (type(result), result.strict) == (ozaki.array, True)
+        with pytest.raises(TypeError, match=r"take ozaki.matmul\(A, x\)"):
+            other @ ozaki.array(np.ones(other.shape[1]), strict=True)
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -285,6 +285,13 @@ def compare_dots(rng, draw):
         x, y = draw(rng, n), TERMS["normal"](rng, n)
         assert same(ozaki.dot(x, y), sums.rounded_dot(x.tolist(), y.tolist()))
         assert same(ozaki.dot(x, x), sums.rounded_dot(x.tolist(), x.tolist()))
+    csr_array = pytest.importorskip("scipy.sparse").csr_array
+    for n in (3, 40):
+        rows, x = np.stack([draw(rng, n) for _ in range(3)]), TERMS["normal"](rng, n)
+        matrix = csr_array((rows.ravel(), np.tile(np.arange(n), 3), n * np.arange(4)))  # with its zeros
+        expected = [sums.rounded_dot(row.tolist(), x.tolist()) + 0.0 for row in rows]
+        for found in (ozaki.matmul(matrix, x), ozaki.matmul(x, matrix.T.tocoo())):
+            assert np.array_equal(found, expected, equal_nan=True)
 
 
 def compare_norms(rng, draw):

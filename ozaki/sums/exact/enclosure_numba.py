@@ -41,7 +41,7 @@ def _add(x, high, low, error, single):
 
 
 @inlined
-def _add_product(x, y, high, low, error, single):
+def add_product(x, y, high, low, error, single):
     """Add a product; one whose error may be no float64 leaves NaN. Of float32 numbers it has none."""
     p = x * y
     high, low, error = _add(p, high, low, error, single)
@@ -91,7 +91,7 @@ def _root(high, low, error):
 
 
 @inlined
-def _rounded(high, low, error, single):
+def rounded(high, low, error, single):
     """What both ends of an enclosure round to, or NaN."""
     margin = 0.0 if error == 0 else 2 * error + abs(low) * RELATIVE
     if single and (low != 0 or error != 0):  # rounded twice
@@ -109,7 +109,7 @@ def _round(high, low, error, single, result):
     """Round enclosures; return how many results are undecided."""
     undecided = 0
     for j in range(len(result)):
-        value = _rounded(high[j], low[j], error[j], single)
+        value = rounded(high[j], low[j], error[j], single)
         result[j] = value
         undecided += value != value
     return undecided
@@ -138,7 +138,7 @@ def rounded_sums(x, y, columns, divisor, root, single, sums, result):
                     if y is None:
                         total = _add(a, *total, single)
                     else:
-                        total = _add_product(a, np.float64(ys[j]), *total, single)
+                        total = add_product(a, np.float64(ys[j]), *total, single)
                     high[j], low[j], error[j] = total
             if len(out) < count:
                 _fold(high, low, error, count)

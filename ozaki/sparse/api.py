@@ -1,0 +1,186 @@
+"""`ozaki.matmul`, `residual`, `sum` and `norm` of sparse matrices, to which these functions go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_out,
+    check_same_device,
+    namespace,
+    on_device_of_arrays,
+)
+from multiword.runtime.options import integer
+from ozaki.arguments import check_accuracy, result_dtype
+from ozaki.public import is_sparse
+from ozaki.rounding.conversion import narrow
+from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.pairs import pairs_of_duplicates, sparse_product
+from ozaki.sparse.products import as_columns, rounded_products
+from ozaki.sums import api as sums
+from ozaki.sums.arguments import Axis, DType, Out, axes_of, deliver, format_of, real_result_dtype
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.fixed_point import DigitRange, Rounding
+from ozaki.sums.exact.groups import add_groups
+from ozaki.sums.exact.summands import products
+from ozaki.sums.groups import group_sum
+
+
+@on_device_of_arrays
+def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None) -> Any:
+    """Return the product of a sparse matrix with an array, or of two, every element correctly rounded.
+
+    `ozaki.matmul` goes here. No format is converted, and nothing depends on the order of the entries, on the
+    format, on threads or the device.
+
+    Parameters
+    ----------
+    a, b : a sparse matrix of SciPy or CuPy (CSR, CSC, COO, BSR, DIA) and a vector or matrix on the same
+        device, or the other way round, or two sparse matrices. Aᵀx is `matmul(A.T, x)`. Duplicate entries
+        are terms of one element.
+    accuracy : as in `ozaki.matmul`; every one is reached.
+    out : as in `ozaki.matmul`, of products with arrays.
+
+    Returns
+    -------
+    Array of the dtype that `ozaki.matmul` has; zeros are +0. Of two sparse matrices one with the entries that
+    SciPy's, or CuPy's, product has, in CSR (in CSC if both are).
+
+    Raises
+    ------
+    TypeError : another format; arrays that are not numbers, or on different devices.
+    ValueError : shapes that do not fit; an index out of range.
+
+    References
+    ----------
+    Ogita, Rump and Oishi, Accurate sum and dot product. Mukunoki, Ozaki, Ogita and Iakymchuk, Conjugate
+    gradient solvers with high accuracy and bit-wise reproducibility between CPU and GPU using Ozaki scheme.
+
+    >>> import numpy as np, ozaki
+    >>> from scipy.sparse import csr_array
+    >>> a = csr_array(np.array([[1e16, 1.0, -1e16], [0.0, 2.0, 0.0]]))
+    >>> ozaki.matmul(a, np.ones(3)), ozaki.matmul(np.ones(2), a)
+    (array([1., 2.]), array([ 1.e+16,  3.e+00, -1.e+16]))
+    """
+    if accuracy is not None:
+        check_accuracy(accuracy)
+    if is_sparse(a) and is_sparse(b):
+        if out is not None:
+            raise TypeError("out is for products with arrays; that of two sparse matrices is sparse")
+        return sparse_product(a, b)
+    left = is_sparse(a)
+    matrix, x = (Matrix.of(a, "a"), as_array(b, "b")) if left else (Matrix.of(b, "b").T, as_array(a, "a"))
+    check_same_device(a=matrix.values, b=x)
+    if x.ndim not in (1, 2):
+        raise ValueError(f"a sparse matrix multiplies vectors and matrices, got an array of shape {x.shape}")
+    turned = as_columns(x) if left or x.ndim == 1 else x.T
+    if len(turned) != matrix.shape[1]:
+        of_a, of_b = (tuple(y.shape) for y in (a if left else x, x if left else b))
+        raise ValueError(f"inner dimensions differ: a is {of_a}, b is {of_b}")
+    dtype, shape = result_dtype(matrix.values, x), (matrix.shape[0], *x.shape[1:])
+    if not left and x.ndim == 2:
+        shape = (len(x), matrix.shape[0])
+    if out is not None:
+        check_out(out, x, shape, dtype)
+    result = _product([(matrix, turned)], [], dtype)
+    result = result[:, 0] if x.ndim == 1 else result if left else result.T
+    return result if out is None else deliver(result, out)
+
+
+def _product(terms: Sequence[tuple[Matrix, Array]], addends: Sequence[Array], dtype: np.dtype) -> Array:
+    """Return Σ A·X + Σ B, rounded once; zeros where nothing is added."""
+    (matrix, x), *_ = terms
+    shape = matrix.shape[0], x.shape[1]
+    if 0 in shape:
+        return namespace(x).zeros(shape, dtype)
+    return rounded_products(terms, addends, dtype)
+
+
+@on_device_of_arrays
+def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
+    """Return B - AX for a sparse matrix A, computed exactly and rounded once; or the first words of it.
+
+    `ozaki.residual` goes here; a tuple of sparse matrices is their sum.
+
+    >>> import numpy as np, ozaki
+    >>> from scipy.sparse import csr_array
+    >>> ozaki.residual(csr_array([[0.1, 0.2]]), np.array([3.0, 1.0]), np.array([0.5]))
+    array([-2.77555756e-17])
+    """
+    words = integer("words", words)
+    if words < 1:
+        raise ValueError(f"words must be at least 1, got {words}")
+    matrices = [Matrix.of(value, "a") for value in (a if isinstance(a, tuple) else (a,))]
+    xs, addends = (
+        [as_array(y, name) for y in (value if isinstance(value, tuple) else (value,))]
+        for value, name in ((x, "x"), (b, "b"))
+    )
+    check_same_device(a=matrices[0].values, x=xs[0], b=addends[0])
+    one, dims = addends[0].ndim == 1, {y.ndim for y in (*xs, *addends)}
+    xs, addends = ([as_columns(y) for y in arrays] for arrays in (xs, addends))
+    shapes = {m.shape for m in matrices}, {y.shape for y in xs}, {y.shape for y in addends}
+    (m, n), (k, *width) = matrices[0].shape, xs[0].shape
+    if any(len(some) > 1 for some in (*shapes, dims)) or k != n or addends[0].shape != (m, *width):
+        raise ValueError("shapes do not fit: " + ", ".join(str(sorted(some)) for some in shapes))
+    dtype = np.result_type(np.float64, *[y.dtype for y in (*xs, *addends)], *[m.dtype for m in matrices])
+    xs = [-y.astype(np.result_type(y.dtype, np.float64)) for y in xs]
+    terms, found = [(matrix, y) for matrix in matrices for y in xs], list[Array]()
+    for _ in range(words):
+        found.append(_product(terms, [*addends, *(-word for word in found)], dtype))
+    if not all(bool(namespace(word).isfinite(word).all()) for word in found):
+        raise ValueError("a, x and b must be finite, and so must the residual be")
+    result = [word[:, 0] if one else word for word in found]
+    return result[0] if words == 1 else tuple(result)
+
+
+@on_device_of_arrays
+def sum(x: Any, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+    """Return the sum of a sparse matrix, or of its rows or columns, correctly rounded, as an array.
+
+    `ozaki.sum` goes here; no sum is −0, as those of arrays with a zero are not.
+
+    >>> import ozaki
+    >>> from scipy.sparse import csr_array
+    >>> ozaki.sum(csr_array([[1e16, 1.0, -1e16], [0.0, 2.0, 0.0]]), axis=1)
+    array([1., 2.])
+    """
+    matrix = Matrix.of(x, "x")
+    axes, entries = axes_of(axis, 2), matrix.together()
+    if len(axes) == 2:
+        result = sums.sum(entries.values, dtype=dtype)
+        result = namespace(entries.values).asarray(result).reshape((1, 1) if keepdims else ())
+    else:
+        labels = entries.columns if axes == (0,) else entries.rows
+        size = matrix.shape[1] if axes == (0,) else matrix.shape[0]
+        result = group_sum(entries.values, labels, size, dtype)
+        result = namespace(result).expand_dims(result, axes[0]) if keepdims else result
+    result = result if result.dtype.kind in "iub" else result + result.dtype.type(0)
+    if out is not None:
+        check_out(out, entries.values, result.shape, result.dtype)
+    return deliver(result, out)
+
+
+@on_device_of_arrays
+def norm(x: Any, ord: int | str | None = None, dtype: DType = None) -> Any:
+    """Return Frobenius's norm of a sparse matrix, correctly rounded. `ozaki.norm` goes here.
+
+    >>> import ozaki
+    >>> from scipy.sparse import csr_array
+    >>> ozaki.norm(csr_array([[3.0, 0.0], [0.0, 4.0]]))
+    np.float64(5.0)
+    """
+    if ord not in (None, "fro"):
+        raise ValueError(f"ord must be None or 'fro' for sparse matrices, got {ord!r}")
+    matrix = Matrix.of(x, "x")
+    values, others = pairs_of_duplicates(matrix)
+    xp, target = namespace(values), real_result_dtype(values, dtype, None, (), "a norm")
+    total = Superaccumulator(DigitRange.of(FORMATS["fp64"]), 1, xp)
+    add_groups(total, products(others, values, conjugate=True)[0], xp.zeros(len(values), np.int64))
+    rounding = Rounding(format_of(target), root=True)
+    return deliver(narrow(rounding(total.fixed_point()), target)[0], None)

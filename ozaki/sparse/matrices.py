@@ -1,0 +1,175 @@
+"""Sparse matrices of SciPy and CuPy as they lie in memory, read as entries: row, column and value.
+
+No format is converted: entries of the others are numbered piece by piece, in little memory. Duplicate entries
+are terms of one element, explicit zeros are zeros, and neither has to be sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, conjugated, is_cupy, namespace
+from ozaki.public import is_sparse
+
+PIECE = 1 << 17
+"""Entries that are numbered together."""
+
+COMPRESSED, COORDINATES, DIAGONALS = ("csr", "csc", "bsr"), "coo", "dia"
+
+_INDICES: dict[str, tuple[str, ...]] = {COORDINATES: ("row", "col"), DIAGONALS: ("offsets",)}
+"""What other formats than the compressed ones have for indices."""
+
+
+class Piece(NamedTuple):
+    """Some entries of a matrix: vectors of one length."""
+
+    rows: Array
+    columns: Array
+    values: Array
+
+    def turned(self) -> Piece:
+        """Return the entries of the transpose."""
+        return Piece(self.columns, self.rows, self.values)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A sparse matrix.
+
+    Attributes
+    ----------
+    shape : of the matrix.
+    values : numbers as they lie: (entries,), (blocks, r, c) of BSR, (diagonals, width) of DIA.
+    format : of SciPy's names; "csc" is the CSR of its transpose, with `transposed`.
+    indices : pointers and indices of CSR and BSR, rows and columns of COO, offsets of DIA.
+    transposed, conjugate : what the matrix is of the one that lies there.
+    """
+
+    shape: tuple[int, int]
+    values: Array
+    format: str
+    indices: tuple[Array, ...]
+    transposed: bool = False
+    conjugate: bool = False
+
+    @classmethod
+    def of(cls, x: Any, name: str) -> Matrix:
+        """Return the matrix of an argument. TypeError for formats that are no arrays, as LIL and DOK."""
+        form = getattr(x, "format", None)
+        if form not in (*COMPRESSED, COORDINATES, DIAGONALS):
+            raise TypeError(f"{name} is a sparse matrix of format {form!r}: pass {name}.tocsr()")
+        if x.ndim != 2:
+            raise ValueError(f"{name} must be a matrix, got a sparse array of shape {x.shape}")
+        names = _INDICES.get(form, ("indptr", "indices"))
+        indices, turned = tuple(getattr(x, part) for part in names), form == "csc"
+        m, n = map(int, x.shape)
+        matrix = cls((n, m) if turned else (m, n), as_array(x.data, name), form, indices)
+        matrix._check_pointers(name)
+        return matrix.T if turned else matrix
+
+    @property
+    def T(self) -> Matrix:
+        """The transpose; nothing is copied."""
+        return replace(self, shape=self.shape[::-1], transposed=not self.transposed)
+
+    @property
+    def H(self) -> Matrix:
+        """The conjugate transpose; nothing is copied."""
+        return replace(self.T, conjugate=self.conjugate is not (self.values.dtype.kind == "c"))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of its elements."""
+        return self.values.dtype
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether entries lie row by row, each with an index, so that rows can be added up one by one."""
+        return self.format in ("csr", "csc") and not self.transposed
+
+    @property
+    def entries(self) -> int:
+        """How many numbers there are."""
+        if self.format in COMPRESSED and len(self.indices[0]):
+            return int(self.indices[0][-1]) * (self.values[0].size if len(self.values) else 1)
+        return int(self.values.size)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield all entries, some at a time, in the order in which they lie."""
+        lying = {COORDINATES: self._of_coordinates, DIAGONALS: self._of_diagonals}
+        for piece in lying.get(self.format, self._of_blocks)():
+            values = conjugated(piece.values) if self.conjugate else piece.values
+            piece = piece._replace(values=values)
+            yield piece.turned() if self.transposed else piece
+
+    def together(self) -> Piece:
+        """Return all entries at once."""
+        xp, pieces = namespace(self.values), list(self.pieces())
+        if not pieces:
+            nowhere = xp.zeros(0, np.int64)
+            return Piece(nowhere, nowhere, self.values.reshape(-1)[:0])
+        return Piece(*(xp.concatenate(parts) for parts in zip(*pieces, strict=True)))
+
+    def _of_coordinates(self) -> Iterator[Piece]:
+        rows, columns = self.indices
+        for start in range(0, self.values.size, PIECE):
+            some = slice(start, start + PIECE)
+            yield Piece(_long(rows[some]), _long(columns[some]), self.values[some])
+
+    def _of_diagonals(self) -> Iterator[Piece]:
+        height, width = self.shape[::-1] if self.transposed else self.shape
+        xp = namespace(self.values)
+        for offset, line in zip(self.indices[0].tolist(), self.values, strict=True):
+            first, end = max(offset, 0), min(height + offset, width, len(line))
+            for start in range(first, end, PIECE):
+                columns = xp.arange(start, min(start + PIECE, end), dtype=np.int64)
+                yield Piece(columns - offset, columns, line[start : start + len(columns)])
+
+    def _of_blocks(self) -> Iterator[Piece]:
+        pointers, indices = self.indices
+        if bool((pointers[1:] < pointers[:-1]).any()):
+            raise ValueError("indptr of a sparse matrix must not decrease")
+        r, c = self.values.shape[1:] or (1, 1)
+        step, xp = max(1, PIECE // max(1, r * c)), namespace(self.values)
+        for start in range(0, int(pointers[-1]), step):
+            end = min(start + step, int(pointers[-1]))
+            rows, columns = _expanded(pointers, start, end), _long(indices[start:end])
+            if (r, c) != (1, 1):
+                within, across = xp.arange(r)[:, None], xp.arange(c)
+                rows = xp.broadcast_to((rows * r)[:, None, None] + within, (end - start, r, c)).reshape(-1)
+                columns = ((columns * c)[:, None, None] + across + 0 * within).reshape(-1)
+            yield Piece(rows, columns, self.values[start:end].reshape(-1))
+
+    def _check_pointers(self, name: str) -> None:
+        """Raise ValueError for pointers that no row can have."""
+        if self.format not in COMPRESSED:
+            return
+        pointers, indices = self.indices
+        rows = self.shape[0] // (self.values.shape[1] if self.values.ndim == 3 else 1)
+        stored = min(len(indices), len(self.values))
+        if len(pointers) != rows + 1 or not 0 == int(pointers[0]) <= int(pointers[-1]) <= stored:
+            raise ValueError(f"{name}.indptr must lead from 0 to at most {stored} in {rows} steps")
+
+
+def matrix_or_none(x: Any, name: str) -> Matrix | None:
+    """Return a sparse argument as a matrix; None for any other."""
+    return Matrix.of(x, name) if is_sparse(x) else None
+
+
+def _long(indices: Array) -> Array:
+    return indices.astype(np.int64, copy=False)
+
+
+def _expanded(pointers: Array, start: int, end: int) -> Array:
+    """Return the rows of the entries from start to end, of which row i has those up to pointers[i + 1]."""
+    xp = namespace(pointers)
+    if is_cupy(pointers):  # which cannot repeat each element as often as an array says
+        return _long(xp.searchsorted(pointers, xp.arange(start, end), side="right") - 1)
+    first = int(np.searchsorted(pointers, start, side="right")) - 1
+    last = int(np.searchsorted(pointers, end, side="left"))
+    bounds = np.clip(pointers[first : last + 1], start, end)
+    return np.repeat(np.arange(first, last, dtype=np.int64), np.diff(bounds))

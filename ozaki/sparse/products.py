@@ -1,0 +1,206 @@
+"""Σ A·X + Σ B of sparse A and dense X and B, every element the exact value, rounded once.
+
+    rows      where entries lie row by row and there is one real column: row by row, in one pass
+    entries   everything else on a CPU: each entry is added to the enclosure of its row, in any order
+    exact     elements that these leave undecided, and all where there is neither: exact sums by group
+
+A complex number is two real columns: a·(x + iy) = Re a·(x, y) + Im a·(−y, x). A GPU adds up rows of any
+number of columns (`products_cuda`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import in_threads, taken, thread_count
+from ozaki.rounding.conversion import joined, narrow
+from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.products_cuda import rows_on_device
+from ozaki.sums.arguments import format_of, real_dtype
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.fixed_point import DigitRange, Rounding
+from ozaki.sums.exact.groups import add_groups
+from ozaki.sums.exact.summands import Summands, as_floats, products
+from ozaki.tuning import SPARSE_COLUMNS, SPARSE_ENTRIES_OF_A_THREAD
+
+LOOPS = "ozaki.sparse.loops_numba"
+
+Terms = Sequence[tuple[Matrix, Array]]
+"""Products that are added up: of (m, n) matrices and (n, k) arrays."""
+
+
+def rounded_products(terms: Terms, addends: Sequence[Array], dtype: np.dtype) -> Array:
+    """Return Σ A·X over terms, plus Σ B over (m, k) addends, each element rounded once; no zero is −0.
+
+    ValueError for an index out of range.
+    """
+    (first, x), *_ = terms
+    height, width, parts = first.shape[0], x.shape[1], 2 if dtype.kind == "c" else 1
+    with quietly(first.values):
+        values, undecided = _enclosed(terms, addends, (height, width * parts), dtype)
+        xp = namespace(values)
+        result = narrow(values, real_dtype(dtype)).view(dtype)
+        if undecided:
+            missing = xp.isnan(values).reshape(height, width, parts).any(axis=2)
+            for column in xp.flatnonzero(missing.any(axis=0)).tolist():
+                rows = xp.flatnonzero(missing[:, column])
+                result[rows, column] = _exact(terms, addends, rows, column, dtype)
+    return result
+
+
+def _enclosed(
+    terms: Terms, addends: Sequence[Array], shape: tuple[int, int], dtype: np.dtype
+) -> tuple[Array, int]:
+    """Return the results as real columns, NaN where they are undecided, and how many of them are."""
+    matrix, x = terms[0]
+    single, plain = real_dtype(dtype) == np.float32, len(terms) == 1 and len(addends) < 2
+    if is_cupy(matrix.values):
+        found = rows_on_device(matrix, _real_columns(x, shape), addends, shape, single) if plain else None
+        return (namespace(matrix.values).full(shape, np.nan), shape[0]) if found is None else found
+    if compiled(LOOPS) is None:
+        return np.full(shape, np.nan), shape[0]
+    out = np.empty(shape)
+    if plain and shape[1] == 1 and matrix.row_by_row and matrix.values.dtype.name in ("float32", "float64"):
+        numbers = [*as_floats(x), *(float_ for b in addends for float_ in as_floats(b))]
+        if len(numbers) == 1 + len(addends):
+            return out, _by_rows(matrix, numbers, single, out[:, 0])
+    return out, _by_entries(terms, addends, single, out, shape[1] // x.shape[1])
+
+
+def _by_rows(matrix: Matrix, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray) -> int:
+    """Add up row by row, shared out over threads by entries; return how many are undecided."""
+    pointers, indices = (np.ascontiguousarray(x) for x in matrix.indices)
+    pointers, values = pointers.astype(indices.dtype, copy=False), np.ascontiguousarray(matrix.values)
+    x, *initial = (np.ascontiguousarray(column[:, 0]) for column in numbers)
+    loop = compiled(LOOPS).add_rows[indices.dtype.name, values.dtype.name]
+    stored = min(len(indices), len(values))
+    indices, values = indices[:stored].view(f"u{indices.itemsize}"), values[:stored]
+    start = initial[0] if initial else np.zeros(len(out))
+    shares = min(thread_count(), matrix.entries // SPARSE_ENTRIES_OF_A_THREAD) or 1
+    cuts = np.searchsorted(pointers, np.linspace(0, matrix.entries, shares + 1)[1:-1])
+    ends = [0, *np.clip(cuts, 0, len(out)).tolist(), len(out)]
+    blocks, counts = deque(slice(i, max(i, j)) for i, j in pairwise(ends)), []
+
+    def work() -> None:
+        for rows in taken(blocks):
+            of_rows = pointers[rows.start : rows.stop + 1]
+            counts.append(loop(of_rows, indices, values, x, start[rows], single, out[rows]))
+
+    in_threads(work, shares - 1, blocks.clear)
+    return _checked(counts)
+
+
+def _by_entries(
+    terms: Terms, addends: Sequence[np.ndarray], single: bool, out: np.ndarray, parts: int
+) -> int:
+    """Add each entry to its row, some columns at a time; return how many results are undecided."""
+    sides = [(matrix, list(_sides(x, parts))) for matrix, x in terms]
+    starts = [side[0] for b in addends for side in _sides(b, parts)]
+    step = SPARSE_COLUMNS - SPARSE_COLUMNS % parts
+    blocks, counts = deque(slice(c, c + step) for c in range(0, out.shape[1], step)), []
+    every, loops = np.arange(len(out)), compiled(LOOPS)
+
+    def add(columns: slice) -> int:
+        sums = np.zeros((len(out), 3, len(range(*columns.indices(out.shape[1])))))
+        for b in starts:
+            loops.add_entries(every, every, np.ones(len(out)), _block(b, columns), 0, sums)
+        for matrix, xs in sides:
+            chosen = [[_block(x, columns) for x in both] for both in xs]
+            for rows, of_x, values in matrix.pieces():
+                for number, part in enumerate(real_parts(values)):
+                    for value in map(np.ascontiguousarray, as_floats(part)):
+                        _checked([loops.add_entries(rows, of_x, value, x[number], 0, sums) for x in chosen])
+        rounded = np.empty((len(out), sums.shape[2]))
+        undecided = loops.round_sums(sums, single, rounded)
+        out[:, columns] = rounded
+        return undecided
+
+    def work() -> None:
+        for columns in taken(blocks):
+            counts.append(add(columns))
+
+    in_threads(work, min(len(blocks), thread_count()) - 1, blocks.clear)
+    return sum(counts)
+
+
+def _block(x: np.ndarray, columns: slice) -> np.ndarray:
+    return np.ascontiguousarray(x[:, columns])
+
+
+def _sides(x: np.ndarray, parts: int) -> Iterator[list[np.ndarray]]:
+    """Yield real columns whose sum is x, exactly; where numbers have two parts also those of i·x."""
+    real, *imaginary = real_parts(x)
+    for number, part in enumerate(as_floats(real)):
+        columns = np.zeros((*x.shape, parts))
+        columns[..., 0] = part
+        if imaginary and not number:
+            columns[..., 1] = imaginary[0]
+        both = [columns] if parts == 1 else [columns, np.stack([-columns[..., 1], columns[..., 0]], axis=-1)]
+        yield [y.reshape(len(x), x.shape[1] * parts) for y in both]
+
+
+def _real_columns(x: Array, shape: tuple[int, int]) -> list[Array]:
+    """Return the same on a GPU, without i·x, which a kernel reads from it."""
+    return [_interleaved(x, part, number, shape) for number, part in enumerate(as_floats(real_parts(x)[0]))]
+
+
+def _interleaved(x: Array, part: Array, number: int, shape: tuple[int, int]) -> Array:
+    xp = namespace(x)
+    columns = xp.zeros((*x.shape, shape[1] // x.shape[1]))
+    columns[..., 0] = part
+    if x.dtype.kind == "c" and not number:
+        columns[..., 1] = as_floats(x.imag)[0]
+    return columns.reshape(len(x), shape[1])
+
+
+def _exact(terms: Terms, addends: Sequence[Array], rows: Array, column: int, dtype: np.dtype) -> Array:
+    """Return the elements of one column in some rows, by exact sums of the products of each."""
+    xp, real = namespace(rows), real_dtype(dtype)
+    number = xp.full(terms[0][0].shape[0], -1, np.int64)
+    number[rows] = xp.arange(len(rows))
+    sums = [
+        Superaccumulator(DigitRange.of(FORMATS["fp64"]), len(rows), xp)
+        for _ in range(2 if dtype.kind == "c" else 1)
+    ]
+    for matrix, x in terms:
+        for i, j, values in matrix.pieces():
+            check_indices(i, matrix.shape[0])
+            check_indices(j, matrix.shape[1])
+            some = xp.flatnonzero(number[i] >= 0)
+            if len(some):
+                labels, factors = number[i[some]], (values[some], x[j[some], column])
+                for total, part in zip(sums, products(*factors), strict=False):
+                    add_groups(total, part, labels)
+    for b in addends:
+        for total, part in zip(sums, real_parts(b[rows, column]), strict=False):
+            add_groups(total, [Summands((part,))], xp.arange(len(rows)))
+    rounding = Rounding(format_of(dtype))
+    return joined([narrow(rounding(total.fixed_point()) + 0.0, real) for total in sums], dtype)
+
+
+def check_indices(indices: Array, size: int) -> None:
+    """Raise ValueError unless all indices are from 0 to size − 1."""
+    if len(indices) and int(indices.view(np.uint64).max()) >= size:
+        raise _out_of_range()
+
+
+def _checked(counts: Sequence[int]) -> int:
+    if min(counts, default=0) < 0:
+        raise _out_of_range()
+    return sum(counts)
+
+
+def _out_of_range() -> ValueError:
+    return ValueError("a sparse matrix has an index out of range, or an indptr that decreases")
+
+
+def as_columns(x: Array) -> Array:
+    """Return a vector as a matrix of one column; a matrix as it is."""
+    return x[:, None] if x.ndim == 1 else x

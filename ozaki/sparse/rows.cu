@@ -1,0 +1,79 @@
+#include "ozaki/rounding/error_free.cuh"
+
+/* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
+   arrays; NaN where the bounds do not decide, as in `loops_numba`, whose enclosure this is.
+
+   LANES threads share an element. Numbers of the matrix have PARTS parts: with 2, columns c and c ^ 1 are the parts
+   of a complex column, and `imaginary` is the sign of the matrix's imaginary parts. noted[0] counts the undecided,
+   noted[1] becomes 1 where an index is out of range. */
+
+struct Enclosure { double high, low, error; };
+
+__device__ __forceinline__ void add(Enclosure *s, double x) {
+    const double rest = two_sum(&s->high, x), lost = two_sum(&s->low, rest);
+    s->error += fabs(lost);
+}
+
+__device__ __forceinline__ void add_product(Enclosure *s, double x, double y) {
+    const double p = x * y;
+    add(s, p);
+    const double lost = two_sum(&s->low, __fma_rn(x, y, -p));
+    const bool tiny = fabs(p) < TINY && x != 0 && y != 0;
+    s->error += tiny ? __longlong_as_double(0x7ff8000000000000LL) : fabs(lost);
+}
+
+__device__ __forceinline__ void merge(Enclosure *s, double high, double low, double error) {
+    const double rest = two_sum(&s->high, high), lost = two_sum(&s->low, low), more = two_sum(&s->low, rest);
+    s->error += error + (fabs(lost) + fabs(more));
+}
+
+__device__ __forceinline__ double narrowed(double x, int single) { return single ? (double)__double2float_rn(x) : x; }
+
+__device__ __forceinline__ double rounded(Enclosure s, int single) {
+    double margin = s.error == 0 ? 0.0 : 2 * s.error + fabs(s.low) * 0x1p-50;
+    if (single && (s.low != 0 || s.error != 0)) margin += fabs(s.high) * 0x1p-50;
+    const double below = narrowed(s.high + (s.low - margin), single);
+    const double above = narrowed(s.high + (s.low + margin), single);
+    if (s.low == 0 && margin == 0) return s.high;
+    /* a subnormal float32 is left to the exact sums: the conversion may flush it */
+    const bool small = single && fabs(below) < 0x1p-125;
+    return below == above && below != 0 && !small ? below : __longlong_as_double(0x7ff8000000000000LL);
+}
+
+extern "C" __global__ void add_sparse_rows(const INDEX *pointers, const INDEX *indices, const VALUE *values,
+                                           const double *x, const double *initial, double *out, long long rows,
+                                           long long width, long long stored, long long k, double imaginary,
+                                           int single, unsigned *noted)
+{
+    const long long element = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
+    const int lane = threadIdx.x % LANES;
+    const bool there = element < rows * k;
+    const long long row = there ? element / k : 0, column = there ? element % k : 0;
+    Enclosure s = {there && lane == 0 && initial ? initial[element] : 0.0, 0.0, 0.0};
+    long long begin = there ? (long long)pointers[row] : 0, end = there ? (long long)pointers[row + 1] : 0;
+    bool invalid = begin < 0 || end < begin || end > stored;
+    if (invalid) end = begin;
+    for (long long p = begin + lane; p < end; p += LANES) {
+        const long long j = indices[p];
+        if (j < 0 || j >= width) {
+            invalid = true;
+            break;
+        }
+        add_product(&s, (double)values[PARTS * p], x[j * k + column]);
+        if (PARTS == 2) {
+            const double turn = column & 1 ? imaginary : -imaginary;
+            add_product(&s, turn * (double)values[PARTS * p + PARTS - 1], x[j * k + (column ^ 1)]);
+        }
+    }
+    for (int o = LANES / 2; o; o /= 2) {
+        const double high = __shfl_down_sync(0xffffffffu, s.high, o, LANES);
+        const double low = __shfl_down_sync(0xffffffffu, s.low, o, LANES);
+        const double error = __shfl_down_sync(0xffffffffu, s.error, o, LANES);
+        merge(&s, high, low, error);
+    }
+    if (invalid) noted[1] = 1;
+    if (!there || lane) return;
+    const double value = rounded(s, single);
+    out[element] = value + 0.0;
+    if (value != value) atomicAdd(noted, 1u);
+}
