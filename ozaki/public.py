@@ -174,11 +174,12 @@ def _elsewhere(
 
     TypeError for an option that only the function here has.
     """
-    here, there = signature(function).parameters, getattr(import_module(module), name)
-    taken = signature(there).parameters
-    if refused := [option for option in options if option in here and option not in taken]:
-        raise TypeError(
-            f"{name} takes {refused[0]} for dense arrays in memory alone; "
-            f"for {kind} it takes {', '.join(taken)}"
-        )
+    there = getattr(import_module(module), name)
+    if options:
+        here, taken = signature(function).parameters, signature(there).parameters
+        if refused := [option for option in options if option in here and option not in taken]:
+            raise TypeError(
+                f"{name} takes {refused[0]} for dense arrays in memory alone; "
+                f"for {kind} it takes {', '.join(taken)}"
+            )
     return there(*arguments, **options)

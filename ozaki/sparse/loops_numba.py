@@ -10,7 +10,7 @@ import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64
 
 from multiword.runtime.jit import inlined, jit
-from ozaki.sums.exact.enclosure_numba import add_product, rounded, two_sum
+from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, rounded, two_sum
 from ozaki.sums.exact.extraction_numba import fma
 
 EQUALS = {
@@ -65,15 +65,19 @@ def add_rows(pointers, indices, values, x, initial, single, out):
 
     pointers : (rows + 1,), where the entries of rows begin.
     indices : unsigned, so that a negative one is too large.
+    initial : (rows,), or empty.
     single : round to float32.
     """
-    undecided, width = 0, np.uint64(len(x))
+    undecided, width, added, stored = 0, np.uint64(len(x)), len(initial) > 0, np.uint64(len(values))
     for i in range(len(out)):
-        begin, end = pointers[i], pointers[i + 1]
-        if begin < 0 or end < begin or end > len(values):
+        begin, end = (
+            np.uint64(pointers[i]),
+            np.uint64(pointers[i + 1]),
+        )  # negative ones are too large, as well
+        if end < begin or end > stored:
             return INVALID
-        begin, end = np.uint64(begin), np.uint64(end)
-        high, low, total = initial[i], 0.0, abs(initial[i])
+        start = initial[i] if added else 0.0
+        high, low, total = start, 0.0, abs(start)
         for p in range(begin, end):
             j = np.uint64(indices[p])
             if j >= width:
@@ -84,10 +88,14 @@ def add_rows(pointers, indices, values, x, initial, single, out):
             low += fma(a, b, -product) + lost
             total += abs(product)
         terms = np.float64(end - begin) + 1.0
-        bound = total * (terms * terms * 2.0**-105) + UNDERFLOW
-        value = rounded(high, low, bound if terms <= LONGEST else np.nan, single)
-        if value != value:
-            value = _in_enclosure(indices, values, x, begin, end, initial[i], single)
+        bound = total * (terms * terms * 2.0**-104) + UNDERFLOW
+        if single:  # rounded twice
+            bound += abs(high) * RELATIVE
+        value, below = high + (low + bound), high + (low - bound)
+        if single:
+            value, below = np.float64(np.float32(value)), np.float64(np.float32(below))
+        if value != below or terms > LONGEST:  # NaN, too, differs
+            value = _in_enclosure(indices, values, x, begin, end, start, single)
             undecided += value != value
         out[i] = value + 0.0  # a sum that begins with +0 is not −0
     return undecided

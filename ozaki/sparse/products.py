@@ -82,7 +82,7 @@ def _by_rows(matrix: Matrix, numbers: Sequence[np.ndarray], single: bool, out: n
     loop = compiled(LOOPS).add_rows[indices.dtype.name, values.dtype.name]
     stored = min(len(indices), len(values))
     indices, values = indices[:stored].view(f"u{indices.itemsize}"), values[:stored]
-    start = initial[0] if initial else np.zeros(len(out))
+    start = initial[0] if initial else np.empty(0)
     shares = min(thread_count(), matrix.entries // SPARSE_ENTRIES_OF_A_THREAD) or 1
     cuts = np.searchsorted(pointers, np.linspace(0, matrix.entries, shares + 1)[1:-1])
     ends = [0, *np.clip(cuts, 0, len(out)).tolist(), len(out)]

@@ -1,3 +1,4 @@
+#include "multiword/runtime/exact.cuh"
 #include "ozaki/rounding/error_free.cuh"
 
 /* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
@@ -27,17 +28,14 @@ __device__ __forceinline__ void merge(Enclosure *s, double high, double low, dou
     s->error += error + (fabs(lost) + fabs(more));
 }
 
-__device__ __forceinline__ double narrowed(double x, int single) { return single ? (double)__double2float_rn(x) : x; }
-
 __device__ __forceinline__ double rounded(Enclosure s, int single) {
     double margin = s.error == 0 ? 0.0 : 2 * s.error + fabs(s.low) * 0x1p-50;
     if (single && (s.low != 0 || s.error != 0)) margin += fabs(s.high) * 0x1p-50;
-    const double below = narrowed(s.high + (s.low - margin), single);
-    const double above = narrowed(s.high + (s.low + margin), single);
+    double below = s.high + (s.low - margin);
+    double above = s.high + (s.low + margin);
+    if (single) below = widened(narrowed(below)), above = widened(narrowed(above));
     if (s.low == 0 && margin == 0) return s.high;
-    /* a subnormal float32 is left to the exact sums: the conversion may flush it */
-    const bool small = single && fabs(below) < 0x1p-125;
-    return below == above && below != 0 && !small ? below : __longlong_as_double(0x7ff8000000000000LL);
+    return below == above && below != 0 ? below : __longlong_as_double(0x7ff8000000000000LL);
 }
 
 extern "C" __global__ void add_sparse_rows(const INDEX *pointers, const INDEX *indices, const VALUE *values,
@@ -59,10 +57,10 @@ extern "C" __global__ void add_sparse_rows(const INDEX *pointers, const INDEX *i
             invalid = true;
             break;
         }
-        add_product(&s, (double)values[PARTS * p], x[j * k + column]);
+        add_product(&s, widened(values[PARTS * p]), x[j * k + column]);
         if (PARTS == 2) {
             const double turn = column & 1 ? imaginary : -imaginary;
-            add_product(&s, turn * (double)values[PARTS * p + PARTS - 1], x[j * k + (column ^ 1)]);
+            add_product(&s, turn * widened(values[PARTS * p + PARTS - 1]), x[j * k + (column ^ 1)]);
         }
     }
     for (int o = LANES / 2; o; o /= 2) {

@@ -1,0 +1,77 @@
+"""BiCGSTAB (van der Vorst)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, on_device_of_arrays
+from ozaki.sparse.linalg.system import Progress, System
+from ozaki.sparse.linalg.vectors import Scalar, added, dot, magnitude, norm, product, quotient
+
+_BREAKDOWN = float(np.finfo(np.float64).eps) ** 2
+
+
+@on_device_of_arrays
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    progress: Progress = False,
+) -> tuple[Array, int]:
+    """Return the solution of Ax = b for a general A, as `scipy.sparse.linalg.bicgstab` does.
+
+    As `cg`; differs in taking any square matrix. info is −10 or −11 where the method breaks down.
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> x, info = bicgstab(csr_array([[4.0, 1.0], [0.0, 2.0]]), np.array([6.0, 4.0]))
+    >>> np.allclose(x, [1, 2]), info
+    (True, 0)
+    """
+    system = System.of(A, b, x0, rtol, atol, maxiter, M, callback, progress)
+    x, r = system.x, system.residual()
+    shadow, p, v = r.copy(), r, r
+    before: Scalar = 1.0
+    alpha: Scalar = 1.0
+    omega: Scalar = 1.0
+    for iteration in range(system.limit):
+        size = norm(r)
+        system.told(iteration, size)
+        if size <= system.tolerance:
+            return x, 0
+        rho = dot(shadow, r)
+        if magnitude(rho) < _BREAKDOWN:
+            return x, -10
+        if iteration:
+            if magnitude(omega) < _BREAKDOWN:
+                return x, -11
+            p = added(r, product(quotient(rho, before), quotient(alpha, omega)), added(p, -omega, v))
+        forward = system.precondition(p)
+        v = system.matvec(forward)
+        divisor = dot(shadow, v)
+        if divisor == 0:
+            return x, -11
+        alpha = quotient(rho, divisor)
+        s = added(r, -alpha, v)
+        x = added(x, alpha, forward)
+        if norm(s) <= system.tolerance:
+            return x, 0
+        stabilizer = system.precondition(s)
+        t = system.matvec(stabilizer)
+        square = dot(t, t)
+        if square == 0:
+            return x, -11
+        omega = quotient(dot(t, s), square)
+        x, r, before = added(x, omega, stabilizer), added(s, -omega, t), rho
+        if callback is not None:
+            callback(x)
+    return x, 0 if norm(r) <= system.tolerance else system.limit

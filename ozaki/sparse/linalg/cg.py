@@ -1,0 +1,84 @@
+"""The method of conjugate gradients (Hestenes and Stiefel)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from multiword.runtime.arrays import Array, on_device_of_arrays
+from ozaki.sparse.linalg.system import Progress, System
+from ozaki.sparse.linalg.vectors import added, dot, norm, quotient
+
+
+@on_device_of_arrays
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    progress: Progress = False,
+) -> tuple[Array, int]:
+    """Return the solution of Ax = b for a Hermitian positive definite A, as `scipy.sparse.linalg.cg` does.
+
+    Every iterate has the same bits on every machine, if A and M are matrices, or operators whose products do.
+
+    Parameters
+    ----------
+    A : (n, n) sparse matrix of SciPy or CuPy, an array, or a `LinearOperator`.
+    b : (n,) or (n, 1) array of finite numbers.
+    x0 : the first guess, by default zeros.
+    rtol, atol : the iteration ends where ‖b − Ax‖ <= max(rtol·‖b‖, atol), of the residual that it updates.
+    maxiter : iterations at most, by default 10·n.
+    M : a preconditioner, an approximation of A⁻¹, like A.
+    callback : called with x after each iteration.
+    progress : True prints the residual of each iteration to stderr; a function is called with the number of
+        the iteration, ‖r‖ and the tolerance.
+
+    Returns
+    -------
+    (x, info): (n,) float64 or complex128; 0 where the tolerance is reached, else the number of iterations.
+
+    Raises
+    ------
+    ValueError : shapes that do not fit; Inf or NaN in b. TypeError : arguments that are no numbers.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Iakymchuk, Conjugate gradient solvers with high accuracy and bit-wise
+    reproducibility between CPU and GPU using Ozaki scheme (HPC Asia 2021).
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> cg(csr_array([[4.0, 1.0], [1.0, 3.0]]), np.array([6.0, 7.0]))
+    (array([1., 2.]), 0)
+    """
+    system = System.of(A, b, x0, rtol, atol, maxiter, M, callback, progress)
+    x, r = system.x, system.residual()
+    p, before = r, 0.0
+    for iteration in range(system.limit):
+        size = norm(r)
+        system.told(iteration, size)
+        if size <= system.tolerance:
+            return x, 0
+        z = system.precondition(r)
+        rho = _real(dot(r, z))
+        p = added(z, quotient(rho, before), p) if iteration else z
+        q = system.matvec(p)
+        curvature = _real(dot(p, q))
+        if curvature == 0:  # A or M is not definite
+            return x, iteration or -1
+        alpha = quotient(rho, curvature)
+        x, r, before = added(x, alpha, p), added(r, -alpha, q), rho
+        if callback is not None:
+            callback(x)
+    return x, 0 if norm(r) <= system.tolerance else system.limit
+
+
+def _real(value: float | complex) -> float:
+    """Return the real part: x* A x of a Hermitian A has no other."""
+    return value.real

@@ -1,0 +1,115 @@
+"""Operations on vectors with the same bits everywhere: exact dot products, and sums that nothing contracts.
+
+Vectors are of float64 or complex128. Complex numbers are multiplied by their parts: NumPy's own product may
+contract, and so may a compiler's of a CUDA kernel; a product and a sum in kernels of their own cannot.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from multiword.runtime.arrays import Array
+from ozaki.sums import api as sums
+
+Scalar = float | complex
+
+
+def dot(x: Array, y: Array) -> Scalar:
+    """Return RN(Σ conj(x)·y) as Python's number; a GPU is waited for."""
+    value: Scalar = sums.vdot(x, y).item()
+    return value
+
+
+def norm(x: Array) -> float:
+    """Return RN(√Σ|x|²)."""
+    return float(sums.norm(x))
+
+
+def scaled(a: Scalar, x: Array) -> Array:
+    """Return a·x: each real product and each difference is rounded by itself.
+
+    >>> scaled(1j, np.array([1 + 2j]))
+    array([-2.+1.j])
+    """
+    if x.dtype.kind != "c":
+        return x * a
+    a = complex(a)
+    if a.imag == 0:
+        return (x.view(np.float64) * a.real).view(x.dtype)
+    out = x.copy()
+    out.real = x.real * a.real - x.imag * a.imag
+    out.imag = x.real * a.imag + x.imag * a.real
+    return out
+
+
+def added(x: Array, a: Scalar, y: Array) -> Array:
+    """Return x + a·y, with two roundings for real numbers.
+
+    >>> added(np.array([1.0]), -2.0, np.array([0.5]))
+    array([0.])
+    """
+    return x + scaled(a, y)
+
+
+def magnitude(a: Scalar) -> float:
+    """Return |a|, of a complex number by a root and no function of the C library.
+
+    >>> magnitude(3 + 4j), magnitude(-2.0)
+    (5.0, 2.0)
+    """
+    return abs(a) if isinstance(a, float) else sqrt(a.real * a.real + a.imag * a.imag)
+
+
+def product(a: Scalar, b: Scalar) -> Scalar:
+    """Return a·b, of complex numbers in real operations.
+
+    >>> product(1j, 1j), product(2.0, 3.0)
+    ((-1+0j), 6.0)
+    """
+    if isinstance(a, float) and isinstance(b, float):
+        return a * b
+    return complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+def quotient(a: Scalar, b: Scalar) -> Scalar:
+    """Return a/b; of complex numbers a·conj(b)/|b|², in real operations, with b scaled by a power of two.
+
+    ZeroDivisionError for b = 0.
+
+    >>> quotient(1 + 2j, 2j), quotient(1.0, 4.0)
+    ((1-0.5j), 0.25)
+    """
+    if isinstance(a, float) and isinstance(b, float):
+        return a / b
+    a, b = complex(a), complex(b)
+    scale = 2.0 ** -int(np.frexp(max(abs(b.real), abs(b.imag)))[1])
+    c, d = b.real * scale, b.imag * scale
+    square = c * c + d * d
+    real, imaginary = a.real * c + a.imag * d, a.imag * c - a.real * d
+    return complex(real / square * scale, imaginary / square * scale)
+
+
+def rotation(a: Scalar, b: float) -> tuple[float, Scalar, Scalar]:
+    """Return c, s and r of the rotation [c s; −conj(s) c]·[a; b] = [r; 0]; c is real.
+
+    >>> rotation(3.0, 4.0)
+    (0.6, 0.8, 5.0)
+    """
+    if b == 0:
+        return 1.0, 0.0, a
+    if a == 0:
+        return 0.0, 1.0, b
+    size = magnitude(a)
+    length = sqrt(size * size + b * b)
+    if isinstance(a, float):
+        sign = 1.0 if a > 0 else -1.0
+        return size / length, sign * b / length, sign * length
+    unit = complex(a.real / size, a.imag / size)
+    share = b / length
+    return (
+        size / length,
+        complex(unit.real * share, unit.imag * share),
+        complex(unit.real * length, unit.imag * length),
+    )

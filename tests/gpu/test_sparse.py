@@ -1,0 +1,71 @@
+"""Sparse products and Krylov methods on a GPU: the bits of the CPU."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki.sparse.linalg import bicgstab, cg, gmres, jacobi
+from tests.sparse.test_linalg import iterates, laplacian
+from tests.sparse.test_products import dense, numbers
+
+pytestmark = pytest.mark.gpu
+ss = pytest.importorskip("scipy.sparse")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia"])
+@pytest.mark.parametrize("shape", [(40, 30), (300, 4), (9, 2000)])
+def test_products(kind, dtype, shape):
+    """Of vectors and matrices, from both sides; sums, norms, residuals."""
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    rng = np.random.default_rng(1)
+    host = ss.coo_matrix(dense(rng, dtype, shape)).asformat(kind)
+    there = getattr(sparse, f"{kind}_matrix")(host)
+    for width in ((), (1,), (3,), (40,)):
+        x, b = numbers(rng, (shape[1], *width), dtype), numbers(rng, (shape[0], *width), dtype)
+        for ours, expected in (
+            (ozaki.matmul(there, cupy.asarray(x)), ozaki.matmul(host, x)),
+            (ozaki.matmul(cupy.asarray(x.T), there.T), ozaki.matmul(x.T, host.T)),
+            (ozaki.matmul(there.T, cupy.asarray(b)), ozaki.matmul(host.T, b)),
+            (
+                ozaki.residual(there, cupy.asarray(x), cupy.asarray(b)),
+                ozaki.residual(host, x, b),
+            ),
+        ):
+            assert ours.get().tobytes() == np.asarray(expected, order="C").tobytes()
+    for axis in (None, 0, 1):
+        assert (
+            np.asarray(ozaki.sum(there, axis).get()).tobytes() == np.asarray(ozaki.sum(host, axis)).tobytes()
+        )
+    assert ozaki.norm(there).get() == ozaki.norm(host)
+
+
+def test_zeros_specials_and_invalid_indices():
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    rows = [[1, -1, 0], [np.inf, 1, 0], [0, np.nan, 0], [0, 0, 0], [2.0**-1000, 0, 0]]
+    host = ss.csr_matrix(np.array(rows))
+    there = sparse.csr_matrix(host)
+    for x in (np.ones(3), np.zeros(3), np.full(3, 2.0**-1000)):
+        assert ozaki.matmul(there, cupy.asarray(x)).get().tobytes() == ozaki.matmul(host, x).tobytes()
+    there.indices[0] = 3
+    with pytest.raises(ValueError, match="out of range"):
+        ozaki.matmul(there, cupy.ones(3))
+
+
+@pytest.mark.parametrize("method", [cg, bicgstab, gmres])
+def test_iterates(method):
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    a, b = laplacian(8), np.random.default_rng(2).standard_normal(64)
+    there, right = sparse.csr_matrix(ss.csr_matrix(a)), cupy.asarray(b)
+    for on_host, on_device in (({}, {}), ({"M": jacobi(a)}, {"M": jacobi(there)})):
+        expected = iterates(method, a, b, maxiter=5, **on_host)
+        found = iterates(method, there, right, maxiter=5, **on_device)
+        assert [x.get().tobytes() for x in found] == [x.tobytes() for x in expected]
+
+
+def test_products_of_two_sparse_matrices():
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    rng = np.random.default_rng(5)
+    a, b = (ss.csr_matrix(dense(rng, np.float64, shape)) for shape in ((12, 16), (16, 9)))
+    product = ozaki.matmul(sparse.csr_matrix(a), sparse.csr_matrix(b))
+    assert product.get().toarray().tobytes() == ozaki.matmul(a, b).toarray().tobytes()
