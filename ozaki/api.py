@@ -245,7 +245,8 @@ def matmul(
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
-        alone; small ones that need integers of equal width are computed together.
+        alone; small ones that need integers of equal width are computed together. Sparse matrices
+        of SciPy or CuPy as `ozaki.sparse.matmul` takes them.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     dtype : an integer dtype: the product of integers or booleans, exact, in this dtype.
     overflow : "raise", or "wrap" for elements modulo the range of dtype, as NumPy computes them.

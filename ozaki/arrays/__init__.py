@@ -54,7 +54,8 @@ class array(np.ndarray):
     Notes
     -----
     Programs that call `np.asarray` on what they are given lose the class, and compute natively. So does
-    `A @ x` of a sparse matrix A, which asks x nothing: take `ozaki.matmul(A, x)`, or `x @ A.T`.
+    `A @ x` of a sparse matrix A, but for a strict vector, which raises TypeError: take `ozaki.matmul(A, x)`,
+    or `x @ A.T`.
 
     Examples
     --------
