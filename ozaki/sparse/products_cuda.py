@@ -23,7 +23,12 @@ _CONSTANTS: list[dict[str, int | str]] = [
     {"INDEX": i, "VALUE": v, "PARTS": p, "LANES": n, "TINY": repr(TINY)}
     for i, v, p, n in product(_INDICES.values(), _VALUES.values(), (1, 2), _LANES)
 ]
-_ADD_ROWS = Kernel("add_sparse_rows", Path(__file__).with_name("rows.cu"), tuple(_CONSTANTS[::7]))
+_ADD_ROWS = Kernel(
+    "add_sparse_rows",
+    Path(__file__).with_name("rows.cu"),
+    tuple(_CONSTANTS[::7]),
+    equals="ozaki.definition.sums.rounded_dot",
+)
 
 
 def rows_on_device(

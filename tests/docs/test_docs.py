@@ -62,6 +62,7 @@ NEEDED = {
     "clusters.md": ("dask.array", "distributed", "xarray", "flox"),
     "groups.md": ("pandas", "xarray", "flox"),
     "unmodified-code.md": ("dask.array",),
+    "sparse.md": ("scipy.sparse",),
     "10_any_chunks_any_cluster.md": ("dask.array",),
 }
 """Optional packages that a page's examples use."""
