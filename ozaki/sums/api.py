@@ -213,7 +213,8 @@ def norm(
     np.float64(5.0)
     """
     x = numbers(x, "x")
-    check_ord(ord, len(axes_of(axis, x.ndim)))
+    if ord is not None:
+        check_ord(ord, len(axes_of(axis, x.ndim)))
     return REDUCTIONS["norm"]((x,), axis, dtype, out, keepdims)
 
 

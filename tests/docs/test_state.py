@@ -62,7 +62,9 @@ def resolved(name: str) -> bool:
                 thing = importlib.import_module(".".join(parts))
                 for attribute in rest:
                     thing = getattr(thing, attribute, None)
-                return thing is not None
+                if thing is not None:
+                    return True
+                break
             rest.insert(0, parts.pop())
     return False
 
