@@ -22,6 +22,7 @@ from ozaki.sums.exact.tiles import rounded_tiles
 from ozaki.tuning import COPIED_TERMS, LONG_ROW, NARROWEST_COLUMNS, REPEATED_SHARE, VECTOR_BLOCK
 
 WIDTH = 1024  # columns at a time
+FEW = 1 << 11  # terms
 LANES = 64  # into which a row is added up, before these are added to one another
 _FLOAT64 = np.dtype(np.float64)
 
@@ -40,7 +41,9 @@ def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> n
         return None if undecided else narrow(result, rounding.target.dtype).reshape(())
     if not x.size or not _fit(summands, rounding):
         return None
-    sums = _as_they_lie(summands, reduced, rounding) or _copied(summands, reduced, rounding)
+    few = len(summands) * x.size <= FEW  # copied sooner than it is found out how they lie
+    sums = None if few else _as_they_lie(summands, reduced, rounding)
+    sums = sums or _copied(summands, reduced, rounding)
     if sums is None:
         return None
     result, undecided = sums
@@ -88,6 +91,10 @@ def _copied(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> t
     terms, dtype = summands[0], rounding.target.dtype
     n, kept = len(summands) * prod(terms.shape[:reduced]), terms.shape[reduced:]
     short = n < LONG_ROW[len(terms.factors) == 2] and prod(kept) >= NARROWEST_COLUMNS
+    if n * prod(kept) <= COPIED_TERMS:
+        xs, columns = _columns(summands, reduced) if short else (_rows(summands, reduced), 0)
+        values, undecided = _enclosed(xs, columns, rounding)
+        return narrow(values, dtype).reshape(kept), undecided
     sums, undecided = np.empty(kept, dtype), 0
     if n > VECTOR_BLOCK:
         return None
