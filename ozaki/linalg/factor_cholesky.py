@@ -10,7 +10,17 @@ from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.arithmetic import LEAF
 from ozaki.linalg.panels import cholesky_leaf, split
 from ozaki.linalg.products import normwise
+from ozaki.linalg.small import calls
 from ozaki.linalg.triangular import solve_lower
+
+
+def factored(a: Array) -> Array | None:
+    """Return U with UᴴU = A, of a matrix or a stack of small ones; None if one is not positive definite."""
+    if a.ndim == 3:
+        upper, failed = calls.cholesky(a)
+        return None if bool(failed.any()) else upper
+    upper = a.copy(order="C")
+    return namespace(a).triu(upper) if factorize(upper) else None
 
 
 def factorize(a: Array) -> bool:

@@ -15,6 +15,7 @@ from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.arithmetic import LEAF
 from ozaki.linalg.panels import lu_panel, split
 from ozaki.linalg.products import multiply
+from ozaki.linalg.small import calls
 from ozaki.linalg.triangular import solve_lower, solved
 
 
@@ -26,7 +27,12 @@ class Swaps(NamedTuple):
 
     @classmethod
     def of(cls, pivots: np.ndarray, count: int) -> Self:
-        """Swaps among so many rows."""
+        """Swaps among so many rows, of a matrix or of each of a stack."""
+        if pivots.ndim == 2:
+            rows, each = np.tile(np.arange(count), (len(pivots), 1)), np.arange(len(pivots))
+            for j, p in enumerate(pivots.T):
+                rows[each, j], rows[each, p] = rows[each, p], rows[:, j].copy()
+            return cls(pivots, rows)
         rows = np.arange(count)
         row = rows.data  # a memoryview, which reads and writes single numbers sooner
         for j, p in enumerate(pivots.tolist()):
@@ -41,12 +47,26 @@ class Swaps(NamedTuple):
     @property
     def odd(self) -> bool:
         """Whether the permutation is odd."""
-        return bool((self.pivots != np.arange(len(self.pivots))).sum() % 2)
+        return bool(self.odd_of_each())
+
+    def odd_of_each(self) -> Array:
+        """Whether the permutations of a stack are odd."""
+        xp = namespace(self.pivots)
+        return (self.pivots != xp.arange(self.pivots.shape[-1])).sum(axis=-1) % 2 == 1
 
     def apply(self, a: Array) -> None:
         """Swap rows of A in place."""
         xp, moved = namespace(a), np.flatnonzero(self.rows != np.arange(len(self.rows)))
         a[xp.asarray(moved)] = a[xp.asarray(self.rows[moved])]
+
+
+def factored(a: Array) -> tuple[Array, Swaps]:
+    """Return L and U in one array, and P, of a matrix or a stack of small ones."""
+    if a.ndim == 3:
+        lu, *swaps = calls.lu(a)
+        return lu, Swaps(*swaps)
+    lu = a.copy(order="C")
+    return lu, factorize(lu)
 
 
 def factorize(a: Array) -> Swaps:
@@ -76,12 +96,14 @@ def factorize(a: Array) -> Swaps:
 
 
 def solve_factored(lu: Array, swaps: Swaps, b: Array, trans: int = 0) -> Array:
-    """Return the solution of AX = B, AᵀX = B (trans = 1) or AᴴX = B (2) with the factors of A."""
-    rows = namespace(b).asarray(swaps.rows)
+    """Return the solution of AX = B, AᵀX = B (trans = 1) or AᴴX = B (2) with the factors of A.
+
+    All may be stacks of small matrices.
+    """
+    xp = namespace(b)
+    rows = xp.asarray(swaps.rows)[..., None]
     if trans == 0:
-        return solved(lu, solved(lu, b[rows], lower=True, unit=True), lower=False)
-    turned = lu.T if trans == 1 else lu.conj().T
+        return solved(lu, solved(lu, xp.take_along_axis(b, rows, -2), lower=True, unit=True), lower=False)
+    turned = lu.swapaxes(-1, -2) if trans == 1 else lu.conj().swapaxes(-1, -2)
     y = solved(turned, solved(turned, b, lower=True), lower=False, unit=True)
-    x = namespace(b).empty_like(y)
-    x[rows] = y
-    return x
+    return xp.take_along_axis(y, xp.argsort(rows, axis=-2), -2)

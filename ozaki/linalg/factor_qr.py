@@ -13,6 +13,7 @@ from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.arithmetic import LEAF, exponents_of, larger_parts, times_powers
 from ozaki.linalg.panels import qr_panel, split
 from ozaki.linalg.products import normwise
+from ozaki.linalg.small import calls
 
 
 class Reflections(NamedTuple):
@@ -40,6 +41,28 @@ def scaled_columns(a: Array) -> tuple[Array, Array]:
     """
     exponents = exponents_of(larger_parts(a).max(axis=0) if len(a) else namespace(a).zeros(a.shape[1]))
     return times_powers(a, -exponents), exponents
+
+
+def factored(a: Array, complete: bool, vectors: bool) -> tuple[Array | None, Array]:
+    """Return Q and R of a matrix or a stack of small ones; no Q if it is not asked for."""
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    rows = m if complete else k
+    if a.ndim == 3:
+        return calls.qr(a, rows, vectors)
+    xp = namespace(a)
+    r, exponents = scaled_columns(a)
+    reflections = factorize(r[:, :k])
+    if n > k:
+        r[:, k:] = reflections.apply(r[:, k:], adjoint=True)
+    r = times_powers(xp.triu(r[:rows]), exponents)
+    turned = reflections.signs()
+    r[:k] = xp.where(turned[:, None], 0.0 - r[:k], r[:k])
+    if not vectors:
+        return None, r
+    q = reflections.apply(xp.eye(m, rows, dtype=a.dtype))
+    q[:, :k] = xp.where(turned, 0.0 - q[:, :k], q[:, :k])
+    return q, r
 
 
 def factorize(a: Array) -> Reflections:

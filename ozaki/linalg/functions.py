@@ -19,7 +19,6 @@ from multiword.runtime.arrays import (
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
-from ozaki.linalg.arithmetic import times_powers
 from ozaki.linalg.determinant import determinant, sign_and_logarithm
 from ozaki.linalg.stacks import each
 from ozaki.linalg.triangular import solved, within_range
@@ -74,9 +73,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     """
 
     def factorized(x: Array) -> tuple[Array, Array]:
-        x = x.copy(order="C")
-        swaps = factor_lu.factorize(x)
-        return x, namespace(x).asarray(swaps.pivots.astype(np.int32))
+        lu, swaps = factor_lu.factored(x)
+        return lu, namespace(x).asarray(swaps.pivots.astype(np.int32))
 
     lu, pivots = each(factorized, matrices(a, check_finite), like=(a,))
     return (overwritten(a, lu) if overwrite_a else lu), pivots
@@ -131,7 +129,7 @@ def lu_solve(
         raise ValueError(f"piv must be rows of lu, from 0 to {lu.shape[-1] - 1}")
 
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
-        of_rows = factor_lu.Swaps.of(on_host(rows)[0], len(factors))
+        of_rows = factor_lu.Swaps.of(on_host(rows[..., 0, :]), factors.shape[-1])
         return within_range(lambda y: factor_lu.solve_factored(factors, of_rows, y, trans), c)
 
     x = each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
@@ -189,7 +187,7 @@ def solve_triangular(
 
     def solution(t: Array, c: Array) -> Array:
         if not unit_diagonal:
-            _refuse_zeros(t.diagonal())
+            _refuse_zeros(t)
         return within_range(lambda y: solved(t, y, lower, unit_diagonal), c)
 
     x = each(solution, triangle, right, like=(a, b))
@@ -226,10 +224,9 @@ def solve(a: Any, b: Any) -> Array:
     """
 
     def solution(matrix: Array, right: Array) -> Array:
-        x = matrix.copy(order="C")
-        swaps = factor_lu.factorize(x)
-        _refuse_zeros(x.diagonal())
-        return within_range(lambda y: factor_lu.solve_factored(x, swaps, y), right)
+        lu, swaps = factor_lu.factored(matrix)
+        _refuse_zeros(lu)
+        return within_range(lambda y: factor_lu.solve_factored(lu, swaps, y), right)
 
     matrix, right, one = systems(a, b, finite=False)
     x = each(solution, matrix, right, like=(a, b))
@@ -270,7 +267,8 @@ def det(a: Any) -> Any:
     single = result_dtype(array, array).char in "fF"
 
     def product(x: Array) -> Array:
-        return where_lies(x, determinant(*_diagonal(x), single), x.dtype)
+        values = [determinant(diagonal, sign, single) for diagonal, sign in _diagonals(x)]
+        return where_lies(x, values if x.ndim == 3 else values[0], x.dtype)
 
     return each(product, square(a, finite=False), like=(a,))[()]
 
@@ -288,8 +286,11 @@ def slogdet(a: Any) -> SlogdetResult:
     """
 
     def logarithm(x: Array) -> tuple[Array, Array]:
-        sign, value = sign_and_logarithm(*_diagonal(x))
-        return where_lies(x, sign, x.dtype), where_lies(x, value, np.float64)
+        values = [sign_and_logarithm(diagonal, sign) for diagonal, sign in _diagonals(x)]
+        signs, sizes = np.array(values, x.dtype).reshape(-1, 2).T
+        if x.ndim == 2:
+            signs, sizes = signs[0], sizes[0]
+        return where_lies(x, signs, x.dtype), where_lies(x, sizes.real, np.float64)
 
     sign, value = each(logarithm, square(a, finite=False), like=(a,))
     return SlogdetResult(sign[()], value[()])
@@ -324,11 +325,10 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
     """
 
     def factor(x: Array) -> Array:
-        x = (x if upper else x.conj().T).copy(order="C")
-        if not factor_cholesky.factorize(x):
+        factor = factor_cholesky.factored(x if upper else x.conj().swapaxes(-1, -2))
+        if factor is None:
             raise LinAlgError("Matrix is not positive definite")
-        x = namespace(x).triu(x)
-        return x if upper else x.conj().T
+        return factor if upper else factor.conj().swapaxes(-1, -2)
 
     return each(factor, square(a, finite=False), like=(a,))
 
@@ -364,32 +364,20 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise ValueError(f"mode must be 'reduced', 'complete' or 'r', got {mode!r}")
 
     def factors(x: Array) -> Any:
-        xp, (m, n) = namespace(x), x.shape
-        (r, exponents), k = factor_qr.scaled_columns(x), min(m, n)
-        reflections = factor_qr.factorize(r[:, :k])
-        if n > k:
-            r[:, k:] = reflections.apply(r[:, k:], adjoint=True)
-        rows = m if mode == "complete" else k
-        r = times_powers(xp.triu(r[:rows]), exponents)
-        turned = reflections.signs()
-        r[:k] = xp.where(turned[:, None], 0.0 - r[:k], r[:k])
-        if mode == "r":
-            return r
-        q = reflections.apply(xp.eye(m, rows, dtype=x.dtype))
-        q[:, :k] = xp.where(turned, 0.0 - q[:, :k], q[:, :k])
-        return q, r
+        q, r = factor_qr.factored(x, mode == "complete", mode != "r")
+        return r if mode == "r" else (q, r)
 
     result = each(factors, matrices(a, finite=False), like=(a,))
     return result if mode == "r" else QRResult(*result)
 
 
-def _diagonal(a: Array) -> tuple[np.ndarray, int]:
-    """The diagonal of U on the host, and the sign of the permutation."""
-    x = a.copy(order="C")
-    swaps = factor_lu.factorize(x)
-    return on_host(x.diagonal()), -1 if swaps.odd else 1
+def _diagonals(a: Array) -> list[tuple[np.ndarray, int]]:
+    """The diagonals of U on the host, and the signs of the permutations, of each matrix."""
+    lu, swaps = factor_lu.factored(a)
+    diagonals, odd = on_host(lu.diagonal(0, -2, -1)), on_host(swaps.odd_of_each())
+    return [(d, -1 if o else 1) for d, o in zip(np.atleast_2d(diagonals), np.atleast_1d(odd), strict=True)]
 
 
-def _refuse_zeros(diagonal: Array) -> None:
-    if bool((diagonal == 0).any()):
+def _refuse_zeros(triangle: Array) -> None:
+    if bool((triangle.diagonal(0, -2, -1) == 0).any()):
         raise LinAlgError("Singular matrix: a is singular, an element of the diagonal of its triangle is 0")

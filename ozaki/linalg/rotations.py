@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from math import copysign, sqrt
+from math import copysign, ldexp, sqrt
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.compiled import compiled
+from ozaki.linalg.small.language import text
 
 FORM = "ozaki.linalg.rotations_numba"
 
@@ -43,6 +44,7 @@ SWEEPS_TOGETHER = 32
 """Sweeps whose rotations are applied together, to columns that stay in a cache."""
 
 
+@text
 def rotation(x: float, z: float) -> tuple[float, float, float]:
     """Return c, s and r with c·x + s·z = r and c·z - s·x = 0."""
     if max(abs(x), abs(z)) < TINY:
@@ -51,18 +53,21 @@ def rotation(x: float, z: float) -> tuple[float, float, float]:
     return x / r, z / r, r
 
 
+@text
 def corner(p: float, q: float, t: float) -> float:
     """Return the eigenvalue of [p q; q t] that is nearer to t: Wilkinson's shift."""
     delta = (p - t) * 0.5
     return t - q * q / (delta + copysign(sqrt(delta * delta + q * q), delta))
 
 
+@text
 def dropped(stalls: int) -> tuple[float, float]:
     """Return the share of its two neighbours, and the number, below which a number beside them is dropped."""
     more = max(0, stalls - PATIENCE)
-    return NEGLIGIBLE * 2.0**more, TINY * 2.0 ** (8 * more)
+    return ldexp(NEGLIGIBLE, more), ldexp(TINY, 8 * more)
 
 
+@text
 def block(d: np.ndarray, e: np.ndarray, last: int, share: float, least: float) -> int:
     """Return where the block that ends at `last` begins; what is negligible before it becomes 0."""
     first = last
@@ -73,6 +78,7 @@ def block(d: np.ndarray, e: np.ndarray, last: int, share: float, least: float) -
     return first
 
 
+@text
 def tridiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> bool:
     """Replace a block of T by QᵀTQ; angles[0, :, k] become c and s of the rotation of k and k + 1.
 
@@ -93,6 +99,7 @@ def tridiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angle
     return unfinished(e[last - 1], e[last - 2], first, last) >= before * ROOT_HALF
 
 
+@text
 def bidiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> bool:
     """Replace a block of B by PᵀBQ; angles[0, :, k] are of P's rotations, angles[1, :, k] of Q's.
 
@@ -120,6 +127,7 @@ def bidiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles
     return unfinished(d[last - 1] * e[last - 1], d[last - 2] * e[last - 2], first, last) >= before * ROOT_HALF
 
 
+@text
 def singular_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> None:
     """Replace a block with a zero on its diagonal by PᵀBQ, with the shift 0: the last column becomes zero.
 
@@ -140,11 +148,13 @@ def singular_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: 
         angles[1, 0, k], angles[1, 1, k] = cosine, sine
 
 
+@text
 def unfinished(beside: float, before: float, first: int, last: int) -> float:
     """Return |β₁²β₂|, which falls with every sweep that rounding errors do not stall."""
     return abs(beside * beside * (before if last - first > 1 else 1.0))
 
 
+@text
 def shift(d: np.ndarray, e: np.ndarray, first: int, last: int) -> float:
     """Return Wilkinson's shift of BᵀB over B's first number, which is not zero."""
     above = e[last - 2] if last - 1 > first else 0.0

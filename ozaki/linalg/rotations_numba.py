@@ -1,10 +1,8 @@
 """`rotations`, compiled: its sweeps as they stand; rotations are applied to some columns at a time."""
 
-from functools import wraps
-
 from numba import boolean, float64, int64, void
-from numba.extending import overload
 
+import ozaki.linalg.small.texts_numba  # noqa: F401  by which they call one another
 from multiword.runtime.jit import jit
 from ozaki.linalg import rotations
 
@@ -14,24 +12,6 @@ _COLUMNS = 128
 _NUMBERS, _ANGLES = float64[::1], float64[:, :, ::1]
 _SWEEP = boolean(_NUMBERS, _NUMBERS, int64, int64, _ANGLES)
 
-
-def _called_as_it_stands(function):
-    """Let compiled functions call one that is written in Python."""
-
-    @overload(function)
-    @wraps(function)
-    def implementation(*_):
-        return function
-
-
-for function in (
-    rotations.rotation,
-    rotations.corner,
-    rotations.shift,
-    rotations.unfinished,
-    rotations.singular_sweep,
-):
-    _called_as_it_stands(function)
 
 block = jit(int64(_NUMBERS, _NUMBERS, int64, float64, float64))(rotations.block)
 tridiagonal_sweep = jit(_SWEEP)(rotations.tridiagonal_sweep)

@@ -17,6 +17,7 @@ from ozaki.linalg.arguments import matrices, numbers, square
 from ozaki.linalg.arithmetic import scaled_to_one
 from ozaki.linalg.reflectors import reflected
 from ozaki.linalg.rotations import diagonalize
+from ozaki.linalg.small import calls
 from ozaki.linalg.stacks import each
 from ozaki.linalg.two_sided import Reflectors, bidiagonalize, tridiagonalize
 
@@ -173,9 +174,11 @@ def svdvals(a: Any, /) -> Array:
 
 
 def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
-    """A = QTQᴴ, T = ZDZᵀ: the eigenvectors are QZ."""
+    """A = QTQᴴ, T = ZDZᵀ: the eigenvectors are QZ. Of a matrix, or of a stack of small ones."""
     xp = namespace(a)
-    triangular = numbers(xp.tril(a.conj().T if triangle == "U" else a), "a")
+    triangular = numbers(xp.tril(a.conj().swapaxes(-1, -2) if triangle == "U" else a), "a")
+    if a.ndim == 3:
+        return calls.eigh(triangular, vectors)
     if a.dtype.kind == "c":
         i = xp.arange(len(a))
         triangular.imag[i, i] = 0
@@ -193,12 +196,14 @@ def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
 
 
 def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Array, Array]:
-    """A = QR, R = LBPᴴ, B = UDVᵀ: the left vectors are QLU, the right ones PV."""
-    m, n = a.shape
+    """A = QR, R = LBPᴴ, B = UDVᵀ: the left vectors are QLU, the right ones PV. Also of a stack."""
+    m, n = a.shape[-2:]
     if m < n:
-        v, s, uh = _singular_triplets(a.conj().T, full, vectors)
-        return uh.conj().T, s, v.conj().T
+        v, s, uh = _singular_triplets(a.conj().swapaxes(-1, -2), full, vectors)
+        return uh.conj().swapaxes(-1, -2), s, v.conj().swapaxes(-1, -2)
     xp = namespace(a)
+    if a.ndim == 3:
+        return calls.svd(a, m if full else n, vectors)
     scaled, exponent = scaled_to_one(a)
     outer = factor_qr.factorize(scaled)
     r = np.triu(on_host(scaled[:n]))
@@ -208,7 +213,7 @@ def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Arra
     order = np.argsort(-np.abs(d), kind="stable")
     values = where_lies(a, np.ldexp(np.abs(d[order]), exponent))
     if not vectors:
-        return values, values, values
+        return a[:, :0], values, a[:0]
     v[d < 0] *= -1
     inner = _in_place(left, u[order].T.astype(a.dtype), a)
     wide = xp.zeros((m, m if full else n), a.dtype)

@@ -9,16 +9,25 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, converted, device_of, namespace, quietly
 from ozaki.arguments import result_dtype
+from ozaki.linalg.small import calls
 from ozaki.nonfinite import one_nan
 
 
 def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any:
-    """What a function of matrices makes of each of a stack, in the precision of the arrays as they came."""
+    """What a function of matrices makes of each of a stack, in the precision of the arrays as they came.
+
+    It is given small matrices together, as (s, m, n) arrays, and others one by one.
+    """
     first, xp = stacks[0], namespace(stacks[0])
     arrays = [as_array(x, "a") for x in like]
     dtype = result_dtype(arrays[0], arrays[-1])
     batch = np.broadcast_shapes(*(x.shape[:-2] for x in stacks))
     with device_of(first), quietly(first):
+        if calls.takes(*stacks):
+            together = [
+                xp.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in stacks
+            ]
+            return _narrowed(_in_shape(work(*together), batch), dtype)
         if not batch:
             return _narrowed(work(*stacks), dtype)
         matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
@@ -31,6 +40,13 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any
         if not isinstance(results[0], tuple):
             return _narrowed(stacked(results), dtype)
         return _narrowed(tuple(map(stacked, zip(*results, strict=True))), dtype)
+
+
+def _in_shape(result: Any, batch: tuple[int, ...]) -> Any:
+    """Results of a stack in its shape."""
+    if isinstance(result, tuple):
+        return tuple(_in_shape(x, batch) for x in result)
+    return result.reshape(*batch, *result.shape[1:])
 
 
 def _stand_in(stack: Array) -> Array:

@@ -8,6 +8,7 @@ from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.arithmetic import LEAF, times_powers
 from ozaki.linalg.panels import lower_leaf, split
 from ozaki.linalg.products import multiply
+from ozaki.linalg.small import calls
 
 SMALLER = (64, 256, 512, 1100)
 """Octaves by which right sides are made smaller where components overflow."""
@@ -29,27 +30,34 @@ def solve_lower(lower: Array, b: Array, unit: bool) -> None:
 
 
 def within_range(solution: Callable[[Array], Array], b: Array) -> Array:
-    """Return solution(B), a linear function of columns, whatever overflows on the way.
+    """Return solution(B), a linear function of columns, whatever overflows on the way. B may be a stack.
 
     A component that overflows makes NaN of others, to which it is added times 0. Columns with such ones are
     solved again for right sides that are smaller by powers of two.
     """
     xp = namespace(b)
     x = solution(b)
-    left = xp.flatnonzero(~xp.isfinite(x).all(axis=0) & xp.isfinite(b).all(axis=0))
+    finite = xp.isfinite(x)
+    left = ~finite.all(axis=-2, keepdims=True) & xp.isfinite(b).all(axis=-2, keepdims=True)
     for octaves in SMALLER:
-        if not len(left):
+        if not bool(left.any()):
             break
-        smaller = solution(times_powers(b[:, left], -octaves))
-        finite = xp.isfinite(smaller).all(axis=0)
-        done = left[finite]
-        x[:, done] = xp.where(xp.isfinite(x[:, done]), x[:, done], times_powers(smaller[:, finite], octaves))
-        left = left[~finite]
+        smaller = solution(times_powers(xp.where(left, b, 0), -octaves))
+        done = left & xp.isfinite(smaller).all(axis=-2, keepdims=True)
+        x = xp.where(done & ~finite, times_powers(smaller, octaves), x)
+        left &= ~done
     return x
 
 
 def solved(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
-    """Return the solution of a triangular system; an upper one is solved from its last row up."""
+    """Return the solution of a triangular system, or of a stack of small ones.
+
+    An upper one is solved from its last row up.
+    """
+    if a.ndim == 3:
+        return calls.triangular(a, b, lower, unit)
+    if calls.takes(a, b):
+        return calls.triangular(a[None], b[None], lower, unit)[0]
     x = (b if lower else b[::-1]).copy(order="C")
     solve_lower(a if lower else a[::-1, ::-1], x, unit)
     return x if lower else x[::-1]

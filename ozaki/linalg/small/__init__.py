@@ -1,0 +1,10 @@
+"""Matrices of order up to 64, one or a stack: texts, which numba compiles as they stand.
+
+language        what the texts may say: loops whose iterations go in any order, and a few functions of numbers
+leaves          LU, Cholesky and QR panels, forward substitution
+two_sided       reductions to tridiagonal and to bidiagonal form
+products        "normwise" products, exactly in slices, rounded once
+factorizations  LU, triangular systems, Cholesky and QR of one matrix
+spectra         eigenpairs and singular triplets of one matrix
+calls           a stack: memory and threads
+"""

@@ -1,0 +1,117 @@
+"""Stacks of small matrices: memory for the texts, and threads over the stack."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import over_rows, scratch
+
+FORM = "ozaki.linalg.small.loops_numba"
+
+SMALL, LONG = 64, 128
+"""The shorter side of a small matrix, at most, and the longer one, of `products.LONGEST` real numbers."""
+
+SQUARES = {"lu": 1, "triangular": 1, "cholesky": 1, "qr": 7, "eigh": 7, "svd": 12}
+"""Scratch memory of texts, in square matrices of the longest side."""
+
+WITH_PRODUCTS = ("qr", "eigh", "svd")
+
+ALONE, BLOCK = 1 << 16, 1 << 15
+"""Multiplications (n³) that one thread does, and those of a block."""
+
+
+def takes(*stacks: Array) -> bool:
+    """Return whether there is compiled code for such matrices."""
+    for x in stacks:
+        shorter, longer = sorted(x.shape[-2:])
+        if not (0 < shorter <= SMALL and longer <= LONG):
+            return False
+    return not is_cupy(stacks[0]) and compiled(FORM) is not None
+
+
+def lu(a: Array) -> tuple[Array, Array, Array]:
+    """Return the factors of (s, m, n) matrices, (s, min(m, n)) pivots, and (s, m) rows of A that PA has."""
+    factors, pivots, rows = _like(a, *a.shape), _integers(a, min(a.shape[1:])), _integers(a, a.shape[1])
+    _run("lu", [a, factors, pivots, rows])
+    return factors, pivots, rows
+
+
+def triangular(a: Array, b: Array, lower: bool, unit: bool) -> Array:
+    """Return the solutions of (s, n, n) triangular systems."""
+    x = _like(b, *b.shape)
+    _run("triangular", [a, b, x], lower, unit)
+    return x
+
+
+def cholesky(a: Array) -> tuple[Array, Array]:
+    """Return U with UᴴU = A for the upper triangles of A, and whether one failed."""
+    upper, failed = _like(a, *a.shape), _integers(a, 1)
+    _run("cholesky", [a, upper, failed])
+    return upper, failed[:, 0] != 0
+
+
+def qr(a: Array, rows: int, vectors: bool) -> tuple[Array, Array]:
+    """Return Q, of no columns if it is not asked for, and so many rows of R."""
+    s, m, n = a.shape
+    q, r = _like(a, s, m, rows if vectors else 0), _like(a, s, rows, n)
+    _run("qr", [a, q, r])
+    return q, r
+
+
+def eigh(a: Array, vectors: bool) -> tuple[Array, Array]:
+    """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices, of the lower triangles."""
+    s, n, _ = a.shape
+    values, x = _like(a.real, s, n), _like(a, s, n, n if vectors else 0)
+    _run("eigh", [a, values, x])
+    return values, x
+
+
+def svd(a: Array, columns: int, vectors: bool) -> tuple[Array, Array, Array]:
+    """Return U with so many columns, singular values and Vᴴ of matrices that are not wide."""
+    s, m, n = a.shape
+    u, values, vh = (
+        _like(a, s, m, columns if vectors else 0),
+        _like(a.real, s, n),
+        _like(a, s, n, n if vectors else 0),
+    )
+    _run("svd", [a, u, values, vh])
+    return u, values, vh
+
+
+def _like(a: Array, *shape: int) -> Array:
+    return namespace(a).empty(shape, a.dtype)
+
+
+def _integers(a: Array, count: int) -> Array:
+    return namespace(a).empty((len(a), count), np.int64)
+
+
+def sizes(name: str, shapes: list[tuple[int, ...]], parts: int) -> tuple[int, int, int]:
+    """Return how many numbers, float64 and int64 a text works with for one matrix."""
+    n = max(max(shape[1:]) for shape in shapes)
+    operands = 4 * parts * (1 + parts) + 2 if name in WITH_PRODUCTS else 0
+    return SQUARES[name] * n * n + 4 * n, operands * n * n + 8 * n, 4 * n
+
+
+def _run(name: str, stacks: list[Array], *options: bool) -> None:
+    """Run a text for every matrix of stacks, of which the last are written."""
+    a = stacks[0]
+    if not len(a):
+        return
+    parts = 2 if a.dtype.kind == "c" else 1
+    room = sizes(name, [x.shape for x in stacks], parts)
+    loop = getattr(compiled(FORM), name)(a.dtype.char)
+    given = [np.array(options, np.int64)] if options else []
+    stacks = [np.require(x, requirements=["C", "W"]) for x in stacks]
+    kinds = (a.dtype, np.float64, np.int64)
+
+    def work(block: slice) -> None:
+        rooms = (scratch((count,), kind) for count, kind in zip(room, kinds, strict=True))
+        loop(*(x[block] for x in stacks), *given, *rooms)
+
+    cost = math.prod(a.shape[1:]) * max(a.shape[1:])
+    over_rows(work, len(a), cost, BLOCK, ALONE)

@@ -1,0 +1,96 @@
+"""Texts as compiled functions call them: each as it stands, for the types of the call."""
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+import ozaki.linalg.small.factorizations
+import ozaki.linalg.small.spectra  # noqa: F401  all texts
+from multiword.runtime.compiled import INNER
+from ozaki.linalg import arithmetic
+from ozaki.linalg.small import language, products
+from ozaki.linalg.small.language import TEXTS
+from ozaki.linalg.small.leaves import larger_exponent
+
+OPTIONS: Any = INNER
+
+IN_ANY_ORDER = (products.dot,)
+"""Texts whose sums are exact, and so may be added up in vectors."""
+
+
+def _called_as_it_stands(function: Callable[..., Any]) -> None:
+    options = OPTIONS | ({"fastmath": {"reassoc"}} if function in IN_ANY_ORDER else {})
+
+    @overload(function, jit_options=options)
+    @wraps(function)
+    def implementation(*_: Any) -> Any:
+        return function
+
+
+for _text in TEXTS:
+    _called_as_it_stands(_text)
+
+
+def is_complex(x: Any) -> bool:
+    """Return whether a number's type, or an array's, is complex."""
+    return isinstance(getattr(x, "dtype", x), types.Complex)
+
+
+@overload(arithmetic.quotient, jit_options=OPTIONS)
+def _quotient(x, divisor):
+    def complex_quotient(x, divisor):
+        exponent, of_x = larger_exponent(divisor), larger_exponent(x)
+        c, d = math.ldexp(divisor.real, -exponent), math.ldexp(divisor.imag, -exponent)
+        p, q = math.ldexp(x.real, -of_x), math.ldexp(x.imag, -of_x)
+        norm, exponent = c * c + d * d, of_x - exponent
+        return complex(
+            math.ldexp((p * c + q * d) / norm, exponent), math.ldexp((q * c - p * d) / norm, exponent)
+        )
+
+    return complex_quotient if is_complex(x) else lambda x, divisor: x / divisor
+
+
+@overload(arithmetic.real_quotient, jit_options=OPTIONS)
+def _real_quotient(x, divisor):
+    if is_complex(x):
+        return lambda x, divisor: complex(x.real / divisor, x.imag / divisor)
+    return lambda x, divisor: x / divisor
+
+
+@overload(arithmetic.times_powers, jit_options=OPTIONS)
+def _times_powers(x, exponents):
+    if is_complex(x):
+        return lambda x, exponents: complex(math.ldexp(x.real, exponents), math.ldexp(x.imag, exponents))
+    return lambda x, exponents: math.ldexp(x, exponents)
+
+
+@overload(language.exponent, jit_options=OPTIONS)
+def _exponent(x):
+    return lambda x: math.frexp(x)[1]
+
+
+@overload(language.parts_of, jit_options=OPTIONS)
+def _parts_of(x):
+    return (lambda x: 2) if is_complex(x) else (lambda x: 1)
+
+
+@overload(language.number, jit_options=OPTIONS)
+def _number(like, real, imaginary):
+    if is_complex(like):
+        return lambda like, real, imaginary: complex(real, imaginary)
+    return lambda like, real, imaginary: real
+
+
+@overload(language.bits, jit_options=OPTIONS)
+def _bits(x):
+    return lambda x: np.float64(x).view(np.int64)
+
+
+@overload(language.from_bits, jit_options=OPTIONS)
+def _from_bits(x):
+    return lambda x: np.int64(x).view(np.float64)
