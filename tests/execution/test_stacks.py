@@ -255,9 +255,7 @@ def test_stacks_that_do_not_broadcast(xp):
 
 
 @pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize(
-    "shape", [(6, 3, 3, 3), (5, 1, 40, 2)], ids=str
-)
+@pytest.mark.parametrize("shape", [(6, 3, 3, 3), (5, 1, 40, 2)], ids=str)
 def test_stacks_that_share_a_matrix_have_the_bits_of_single_products(monkeypatch, shape, dtype):
     """One product where that has the same bits, for which no product may ask for wider integers."""
     (s, m, k, n), rng, found = shape, np.random.default_rng(0), []
