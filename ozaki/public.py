@@ -97,7 +97,7 @@ def for_every_library(
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        if _LIBRARIES.isdisjoint(sys.modules):
+        if sys.modules.keys().isdisjoint(_LIBRARIES):  # the other way round all modules are looked through
             return function(*arguments, **options)
         others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN]
         if not others or all(type(x) is tuple and _OWN.issuperset(map(type, x)) for x in others):
