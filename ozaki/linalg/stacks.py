@@ -46,7 +46,7 @@ def _in_shape(result: Any, batch: tuple[int, ...]) -> Any:
     """Results of a stack in its shape."""
     if isinstance(result, tuple):
         return tuple(_in_shape(x, batch) for x in result)
-    return result.reshape(*batch, *result.shape[1:])
+    return result.reshape((*batch, *result.shape[1:]))
 
 
 def _stand_in(stack: Array) -> Array:

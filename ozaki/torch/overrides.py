@@ -36,6 +36,9 @@ _SPARSE = {"Sparse": ("addmm",), "SparseCsr": ("addmm", "mv")}
 NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for name in names)}
 """Operators whose calls are counted as native, in every dtype."""
 
+_OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS}
+"""What computes the operators that a mode of everything replaces, by the name of the overload."""
+
 _lock = threading.Lock()
 """Held while overrides are made or taken back."""
 _libraries: list[torch.library.Library] = []
@@ -63,26 +66,28 @@ def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     for device in _DEVICES:
         for name in watched(device):
             if (name, device) not in registered:
-                yield name, device, _watching(name, device)
+                kernel = _watching(name, device)
+                yield name, device, _replaced(name, kernel) if name in _OF_EVERYTHING else kernel
 
 
 def _others() -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """Yield the operators that a mode of everything replaces, the dispatch key of each, and the kernel.
+    """Yield the operators that a mode of everything replaces, but for those that are watched in every mode.
 
-    They call what has been registered before, which counts calls that vary, or raises.
+    An operator is overridden once: PyTorch refuses it a second time.
     """
     known = {*torch._C._dispatch_get_all_op_names()}  # not every function has every form
-    kernels = {**elementwise.KERNELS, **layers.KERNELS}
     for device in _DEVICES:
-        for name in (n for n in kernels if f"aten::{n}" in known):
+        others = _OF_EVERYTHING.keys() - set(watched(device))
+        for name in sorted(n for n in others if f"aten::{n}" in known):
             if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", device):
-                yield name, device, _replaced(name, device, kernels[name])
+                native = torch.library.get_kernel(f"aten::{name}", device)
+                yield name, device, _replaced(name, native.call_boxed)
 
 
-def _replaced(name: str, key: str, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an operator's kernel: in a mode of everything what `compute` returns, else what was there."""
-    before = torch.library.get_kernel(f"aten::{name}", key)
-    operator, in_place, tensors = _operator(name), name.partition(".")[0].endswith("_"), _tensors(name)
+def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operator's kernel: in a mode of everything this library's, else what `otherwise` returns."""
+    compute, operator, tensors = _OF_EVERYTHING[name], _operator(name), _tensors(name)
+    in_place = name.partition(".")[0].endswith("_")
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
         if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
@@ -90,11 +95,11 @@ def _replaced(name: str, key: str, compute: Callable[..., Any]) -> Callable[...,
         first, settings = arguments[0], active()
         ours = settings is not None and settings.everything and first.is_floating_point()
         if settings is None or not ours or first.dtype not in settings.dtypes:
-            return before.call_boxed(keys, *arguments, **options)
+            return otherwise(keys, *arguments, **options)
         given = {k: v for k, v in options.items() if k not in ("out", "grad_input")}
         result = compute(settings, *arguments, **given)
         if result is None:
-            return before.call_boxed(keys, *arguments, **options)
+            return otherwise(keys, *arguments, **options)
         settings.count(operator)
         if in_place:
             return first.copy_(result)
