@@ -80,6 +80,22 @@ def _plus_quotient(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value
     return x + (y if value == 1 else y * value) / z
 
 
+def _quotient(settings: Settings, x: Tensor, y: Tensor) -> Tensor | None:
+    """x / y for a number y, by which a GPU's kernel multiplies with the reciprocal."""
+    if x.is_cpu or y.dim() or not y.is_cpu or y.is_complex():
+        return None
+    return x / y.to(x.device, x.dtype)
+
+
+def _power(settings: Settings, x: Tensor, exponent: float) -> Tensor | None:
+    """x to the power of a number; PyTorch multiplies, or takes a root, for some."""
+    if isinstance(exponent, complex) or exponent in (0, 1, 2, 3):
+        return None
+    if exponent in (0.5, -0.5):
+        return _value("sqrt" if exponent > 0 else "rsqrt", settings, x)
+    return of_arrays(lambda a: apply("pow", a, float(exponent)), x)
+
+
 def _between(settings: Settings, x: Tensor, y: Tensor, weight: Any) -> Tensor | None:
     """x + w·(y − x), or for w from 1/2 on y − (1 − w)·(y − x)."""
     if isinstance(weight, Tensor):
@@ -159,14 +175,15 @@ _CONTRACTED: dict[str, Callable[..., Tensor | None]] = {
     "addcmul": _plus_product,
     "addcdiv": _plus_quotient,
     "lerp.Scalar": _between,
+    "div.Tensor": _quotient,
 }
-"""What a GPU's kernels round less often than a CPU's."""
+"""What a GPU's kernels round otherwise than a CPU's."""
 
 
 def _forms(name: str) -> tuple[str, ...]:
     """Return an operator's name with those that write to its argument, and to `out`."""
     base, dot, overload = name.partition(".")
-    out = {"add.Tensor": "add.out", "sub.Tensor": "sub.out"}.get(
+    out = {f"{x}.Tensor": f"{x}.out" for x in ("add", "sub", "div")}.get(
         name, f"{base}.{overload}{'_' * len(dot)}out"
     )
     return name, f"{base}_{dot}{overload}", out
@@ -179,6 +196,9 @@ KERNELS: dict[str, Callable[..., Tensor | None]] = {
     **{f"{name}.out": function for name, function in _FUNCTIONS.items()},
     **_DERIVATIVES,
     **{f"{name}.grad_input": function for name, function in _DERIVATIVES.items()},
+    "pow.Tensor_Scalar": _power,
+    "pow.Tensor_Scalar_out": _power,
+    "pow_.Scalar": _power,
     "pow.Tensor_Tensor": partial(_binary, "pow"),
     "pow.Tensor_Tensor_out": partial(_binary, "pow"),
     "pow_.Tensor": partial(_binary, "pow"),
