@@ -59,6 +59,8 @@ def ranks(path: str) -> dict[str, tuple]:
         found |= dict.fromkeys(("tests/docs/test_docs.py", "tests/docs/test_site.py"), 1)
     if f"{folder}/test_{stem}.py" in files():
         found[f"{folder}/test_{stem}.py"] = 0
+    if not found:  # used through its package alone
+        found = {test: 1 for test in files() if is_test(test) and test.startswith(f"{folder}/")}
     inside = {test for test in found if test.startswith(f"{folder}/")}
     farthest = max(FARTHEST, min(found.values(), default=0))
     return {t: (steps, t not in inside) for t, steps in found.items() if steps <= farthest or t in inside}

@@ -71,7 +71,11 @@ def about_given(
     else:
         exact = zip(squares.integers(), n.tolist(), strict=True)
         values = where_lies(
-            n, [_variance(q, e, 1, k - ddof, rounding, skip_nan) if k > ddof else q for (q, e), k in exact]
+            n,
+            [
+                _variance(q, e, 1, k - ddof, rounding, skip_nan) if k > ddof else float(q != 0)
+                for (q, e), k in exact
+            ],
         )
     few = n <= float(ddof)
     values[few] = np.where((n[few] == 0) | (values[few] == 0) | skip_nan, nan, inf)

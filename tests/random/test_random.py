@@ -149,4 +149,5 @@ def test_refused():
     for call in (lambda: Generator(1.5), lambda: rng.random(2.5), lambda: rng.random(2, np.float16)):
         with pytest.raises(TypeError):
             call()
-    assert default_rng().seed != default_rng().seed
+    first, second = default_rng(), default_rng()
+    assert first.seed != second.seed

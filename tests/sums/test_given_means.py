@@ -22,7 +22,7 @@ def exactly(z):
 
 def about(name, column, mean, ddof=0):
     """Σ|x − m|²/(n − ddof) of what counts, or its root, rounded once."""
-    pairs = [(exactly(x), exactly(m)) for x, m in zip(column, mean, strict=True) if x == x]
+    pairs = [(exactly(x), exactly(m)) for x, m in zip(column, mean, strict=True) if not np.isnan(x)]
     total = sum((a - c) ** 2 + (b - d) ** 2 for (a, b), (c, d) in pairs)
     return (nearest_root if name.endswith("std") else nearest)(total / (len(pairs) - Fraction(ddof)))
 
