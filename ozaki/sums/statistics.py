@@ -155,6 +155,7 @@ def average(
     weights : real array of the shape of x or, over a single axis, a vector of its length; None weighs all
         alike. Of any sign and size. ZeroDivisionError for weights that sum to exactly zero, which a rounded
         sum may hide.
+    returned : whether the sums of the weights are returned, too, as the second of two.
 
     >>> average(np.array([1e100, 3.0, -1e100]), weights=np.array([1.0, 2.0, 1.0]))
     np.float64(1.5)

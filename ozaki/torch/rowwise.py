@@ -43,7 +43,7 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 def log_softmax(x: Tensor, dim: int) -> Tensor:
     """Return x − log Σ e**x along a dimension; differentiable.
 
-    As `ozaki.log_softmax`; differs as `ozaki.torch.softmax` does.
+    As `ozaki.torch.softmax`; differs in the function, that of `ozaki.log_softmax`.
 
     >>> import torch, ozaki.torch
     >>> ozaki.torch.log_softmax(torch.tensor([0.0, 1000.0]), 0)
@@ -55,7 +55,7 @@ def log_softmax(x: Tensor, dim: int) -> Tensor:
 def logsumexp(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     """Return log Σ e**x along a dimension; differentiable.
 
-    As `ozaki.logsumexp`; differs as `ozaki.torch.softmax` does.
+    As `ozaki.torch.softmax`; differs in the function, that of `ozaki.logsumexp`.
 
     Parameters
     ----------
