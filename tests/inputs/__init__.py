@@ -55,6 +55,9 @@ NO_ARRAYS = LINEAR_ALGEBRA | {
     "ozaki.Plan",
     "ozaki.random.Generator",
     "ozaki.random.default_rng",
+    # which take sparse matrices, or right sides beside them: see `tests/sparse`
+    *(f"ozaki.sparse.{name}" for name in public_names("ozaki.sparse")),
+    *(f"ozaki.sparse.linalg.{name}" for name in public_names("ozaki.sparse.linalg")),
     "ozaki.group_count",  # takes labels alone
     "ozaki.torch.reproducible",
     "multiword.BoundRow",

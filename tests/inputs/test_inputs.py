@@ -137,6 +137,8 @@ MODULES = (
         "ozaki.linalg",
         "ozaki.linalg.verified",
         "ozaki.random",
+        "ozaki.sparse",
+        "ozaki.sparse.linalg",
         "ozaki.dask.flox",
         "ozaki.cupy",
         "multiword",
