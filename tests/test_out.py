@@ -39,7 +39,12 @@ def _elementwise(record):
     return lambda out=None, on=np.asarray: record.value(*[on(x) for _ in record.arrays], out=out)
 
 
+def _along_rows(record):
+    return lambda out=None, on=np.asarray: record.value(on(A), axis=1, out=out)
+
+
 PRODUCTS |= {f"ozaki.{n}": _elementwise(r) for n, r in PUBLIC.items() if r.heading == "Elementary functions"}
+PRODUCTS |= {f"ozaki.{n}": _along_rows(r) for n, r in PUBLIC.items() if r.heading == "Functions of rows"}
 """Functions whose result is of one dtype, of `out` and of arrays on the host, or on a GPU."""
 
 
