@@ -25,8 +25,8 @@ def test_arrays_of_bfloat16_are_summed_exactly_and_stay_arrays():
 def test_rounded_arrays_stay_arrays():
     assert ozaki.array([[1e16, 1.0, -1e16]]).round(1).sum() == 1
     rounded = ozaki.array([1.0], strict=True).round(1)
-    with pytest.raises(TypeError, match="hypot"):
-        np.hypot(rounded, rounded)
+    with pytest.raises(TypeError, match="logaddexp2"):
+        np.logaddexp2(rounded, rounded)
 
 
 def test_arrays_without_axes_are_summed_over_their_last():

@@ -27,7 +27,7 @@ FOREIGN = {
     "m.mean(out=s[0])": lambda: M.mean(0, out=STRICT.copy()[0]),
     "m.var(out=s)": lambda: M.var(0, out=strict_row()),
     "m.std(out=s)": lambda: M.std(0, out=strict_row()),
-    "np.arctan2(m, m, out=s)": lambda: np.arctan2(M, M, out=STRICT.copy()),
+    "np.logaddexp2(m, m, out=s)": lambda: np.logaddexp2(M, M, out=STRICT.copy()),
     "m.prod(out=s)": lambda: M.prod(0, out=strict_row()),
 }
 
@@ -195,8 +195,7 @@ def test_powers_of_strict_arrays_that_are_rounded_once():
     assert (STRICT**2.0).tobytes() == (STRICT**2).tobytes() == np.square(M).tobytes()
     assert (abs(STRICT) ** 0.5).tobytes() == np.sqrt(abs(M)).tobytes()
     assert (STRICT**-1.0).tobytes() == (1 / M).tobytes()
-    with pytest.raises(TypeError, match=r"take products, x \* x \* x, or"):
-        STRICT**2.5
+    assert (abs(STRICT) ** 2.5).tobytes() == ozaki.pow(abs(M), 2.5).tobytes()
     with pytest.raises(TypeError, match=r"take ozaki\.group_sum"):
         np.bincount([0, 1, 1, 0], weights=STRICT[0])
 
