@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -133,9 +134,10 @@ def test_ordinary_data_have_the_bits_of_the_certified_accuracy(dtype):
 
 @pytest.mark.parametrize("dtype", FACES)
 def test_the_plan_depends_on_k_and_dtype_alone(dtype):
+    """But for the executor, which may decline rows of extreme size."""
     for k in (4, 68, 1030):
         plans = [ozaki.plan(*operands(kind, (7, k, 5), dtype), accuracy="normwise") for kind in KINDS]
-        assert len(set(plans)) == 1
+        assert len({replace(plan, executor="") for plan in plans}) == 1
         unit = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"].unit_roundoff
         length = k * (2 if dtype.startswith("c") else 1)
         assert 0 < plans[0].bound / math.sqrt(length) <= unit
