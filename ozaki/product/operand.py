@@ -24,7 +24,7 @@ class Operand:
 
     >>> import numpy as np, ozaki
     >>> left = ozaki.prepare(np.eye(200))
-    >>> c = ozaki.accurate_dgemm(left, np.ones((200, 2)))
+    >>> c = ozaki.accurate_dgemm(left, np.ones((200, 2)), word="fp64")
     >>> left
     Operand(left, 200 x 200, float64, 1600000 bytes split)
     """

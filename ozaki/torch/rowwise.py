@@ -63,7 +63,7 @@ def logsumexp(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
 
     >>> import torch, ozaki.torch
     >>> ozaki.torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     result = _along(_logsumexp, x, dim)
     return result if keepdim else result.squeeze(dim)
