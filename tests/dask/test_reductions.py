@@ -305,7 +305,9 @@ def test_what_sums_of_dask_arrays_do_not_take_is_said_to_be_for_others():
     with pytest.raises(TypeError, match=r"sum takes initial for dense arrays in memory alone.* x, axis"):
         ozaki.sum(x, initial=1.0)
     for option in ("dtype", "mod", "overflow"):
-        with pytest.raises(TypeError, match=f"matmul takes {option} for dense arrays in memory alone.* a, b, acc"):
+        with pytest.raises(
+            TypeError, match=f"matmul takes {option} for dense arrays in memory alone.* a, b, acc"
+        ):
             ozaki.matmul(x, x, **{option: 7})
     with pytest.raises(TypeError, match="axis must be an integer"):
         ozaki.cumsum(x, axis=1.0)
