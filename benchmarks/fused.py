@@ -22,9 +22,9 @@ from benchmarks.dgemm import versions
 from benchmarks.timing import compact, events, settled
 from multiword.engines import fused, get_engine, machine, residues
 from multiword.engines.cublas import Cublas
+from multiword.engines.moduli import residue_system
 from multiword.formats import FORMATS
 from ozaki.residues.reconstruct import reconstruct
-from ozaki.residues.system import residue_system
 
 SHAPES = (
     *((n, n, n, 1) for n in (256, 512, 1024, 2048, 4096, 8192)),

@@ -8,7 +8,7 @@ import pytest
 
 import multiword
 import ozaki
-from ozaki.residues.system import _system, residue_system
+from multiword.engines.moduli import _system, residue_system
 from tests.matrices import matrices
 from tests.oracle import rounded_product, same
 

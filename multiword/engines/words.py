@@ -36,7 +36,7 @@ class Moduli:
     residue : dtype, the narrowest that holds the residues of least magnitude.
     excess : how far beyond p/2 residues may be, where the quotient of a large number is rounded to the wrong
         side of one half: 0 where none is that large.
-    images : how many residues may stand for a complex number, as in `ozaki.residues.system.ResidueSystem`.
+    images : how many residues may stand for a complex number, as in `multiword.engines.moduli.ResidueSystem`.
     capacity : bits of the widest integers that there are moduli for; wider ones take fp64 words.
     """
 

@@ -21,6 +21,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
+from multiword.engines.moduli import ResidueSystem
 from multiword.runtime.arrays import Array, namespace, quietly
 from ozaki.arguments import matrices_of, request_of, result_dtype
 from ozaki.dask.arguments import (
@@ -42,7 +43,6 @@ from ozaki.product.scale import scale
 from ozaki.product.steps import ScaledProduct, execute, widened_product
 from ozaki.residues.partial import no_residues, put_residues
 from ozaki.residues.scheme import Residues
-from ozaki.residues.system import ResidueSystem
 from ozaki.scaling.statistics import NONFINITE_ROW
 
 _TASK = "ozaki.dask.matmul"

@@ -3,6 +3,8 @@
 For many short rows, rows that lie across memory, and small products.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 from numba.extending import register_jitable
@@ -89,6 +91,7 @@ def sizes(k, rows, columns):
     return (length, width), (2 * slots + 2, width), (columns, count * length)
 
 
+@lru_cache(256)
 def needed(k, rows, columns):
     """Return how many numbers of scratch memory so many rows and columns of k numbers take."""
     return sum(m * n for m, n in sizes(k, rows, columns))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiword.engines.moduli import ResidueSystem, residue_system
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import kept_zeros
@@ -32,7 +33,6 @@ from ozaki.certificate.counting import (
 )
 from ozaki.definition.scales import NormLimit
 from ozaki.residues.split import split_constants
-from ozaki.residues.system import ResidueSystem, residue_system
 from ozaki.rounding.truncation import TRUNCATION_CONSTANTS, empty_magnitudes
 from ozaki.scaling.scales import empty_scales
 from ozaki.scaling.statistics import NormScales, Rows, RowStatistics, empty_statistics, rows_of

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.engines.machine import multiprocessors
+from multiword.engines.moduli import ResidueSystem, residue_system
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct, members
@@ -30,7 +31,6 @@ from ozaki.residues.reconstruct_cuda import (
 )
 from ozaki.residues.scheme import Residues
 from ozaki.residues.split import residues_on_device
-from ozaki.residues.system import ResidueSystem, residue_system
 from ozaki.schemes import ProductSpecification
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.moduli import ResidueSystem
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
-from ozaki.residues.system import ResidueSystem, reduce
+from ozaki.residues.reduction import reduce
 
 
 def no_residues(system: ResidueSystem, shape: tuple[int, ...], like: Array) -> Array:

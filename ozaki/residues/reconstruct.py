@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from multiword.engines.moduli import ResidueSystem, digits_of
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.compiled import compiled
@@ -14,7 +15,7 @@ from multiword.runtime.memory import padded
 from multiword.runtime.parallel import compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS, BLOCK_ELEMENTS
 from ozaki.residues.reconstruct_cuda import reconstruct_on_device
-from ozaki.residues.system import ResidueSystem, digits_of, reduce
+from ozaki.residues.reduction import reduce
 from ozaki.rounding.digits import round_digits
 from ozaki.tuning import RESIDUES_AT_ONCE
 

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import C_TYPES
+from multiword.engines.moduli import ResidueSystem, digits_of, residue_system
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel, Struct, members
-from ozaki.residues.system import ResidueSystem, digits_of, on_device, residue_system
+from ozaki.residues.reduction import on_device
 
 
 @dataclass(frozen=True)

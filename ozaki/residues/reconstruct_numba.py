@@ -7,7 +7,7 @@ from numba import boolean, float64, int32, int64, types
 
 from multiword.runtime.jit import jit
 from ozaki.residues.reconstruct import RELATIVE_MARGIN
-from ozaki.residues.system import QUOTIENT
+from ozaki.residues.reduction import QUOTIENT
 
 EQUALS = {
     "round_rows": "remainders.reconstructed",

@@ -20,12 +20,13 @@ from typing import Any, cast
 import numpy as np
 
 from multiword.engines import Engine, ResidueEngine, Word, declared, get_word, reduces_residues
+from multiword.engines.moduli import ResidueSystem, fewest_moduli, residue_system
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
+from ozaki.residues.reduction import reduce
 from ozaki.residues.split import Truncated, residues
-from ozaki.residues.system import ResidueSystem, fewest_moduli, reduce, residue_system
 from ozaki.schemes import ProductSpecification
 
 
@@ -73,7 +74,7 @@ class Residues:
 
     @property
     def products(self) -> int:
-        return self.system.images * self.pieces
+        return self.system.products
 
     @property
     def roomy_specification(self) -> ProductSpecification:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import C_TYPES, Word, get_word
+from multiword.engines.moduli import ResidueSystem, residue_system
 from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
@@ -27,7 +29,7 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
-from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system
+from ozaki.residues.reduction import SPLIT, on_device, reduce
 from ozaki.rounding.truncation import TRUNCATION_CONSTANTS
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -93,6 +95,25 @@ def residues(
     return out
 
 
+def split_factors(system: ResidueSystem, weighted: int) -> np.ndarray:
+    """Return (N, 2 + 2·parts) float64: p, 1/p, and for each real part the symmetric residues of its weight w
+    and of w·2**SPLIT."""
+    rows = []
+    for p, weights in system.weights_of_parts(bool(weighted)):
+        pairs = ((symmetric(w, p), symmetric(w << SPLIT, p)) for w in weights)
+        rows.append((p, 1 / p, *(f for pair in pairs for f in pair)))
+    return np.array(rows, dtype=np.float64)
+
+
+def powers_of_two(system: ResidueSystem, count: int) -> np.ndarray:
+    """Return (N, count) float64: the symmetric residues of 2**x, for wide integers."""
+    moduli = np.array(system.moduli)
+    powers = np.ones((count, len(moduli)), np.int64)
+    for before, after in pairwise(powers):
+        np.remainder(2 * before, moduli, out=after)
+    return np.ascontiguousarray(np.where(powers > moduli // 2, powers - moduli, powers).T, np.float64)
+
+
 def _residues_host(
     parts: list[np.ndarray],
     scale: np.ndarray,
@@ -103,7 +124,7 @@ def _residues_host(
 ) -> None:
     """Write A'·w_t mod p_t, from A' = (high·2**SPLIT + low)·2**power: every step is exact in float64."""
     rows, columns = parts[0].shape
-    factors, powers = system.factors(weighted), system.powers(max(1, width - 51))
+    factors, powers = split_factors(system, weighted), powers_of_two(system, max(1, width - 51))
     out[:, :, rows:] = 0
     out[:, :, :, columns:] = 0
 
@@ -166,7 +187,7 @@ def _residues_compiled(
 @lru_cache(512)
 def _factors_of_parts(system: ResidueSystem, weighted: bool) -> list[np.ndarray]:
     """Return for each real part (N, 4): p, 1/p, and its two factors."""
-    factors = system.factors(weighted)
+    factors = split_factors(system, weighted)
     return [np.ascontiguousarray(factors[:, [0, 1, i, i + 1]]) for i in range(2, factors.shape[1], 2)]
 
 
@@ -297,8 +318,8 @@ def residues_on_device(
     wide = width if constants.get("WIDE") else 0
     factors = powers = scale  # not read with integer words: the kernel has its tables
     if system.word.floating:
-        factors = on_device(ResidueSystem.factors, system, int(weighted), namespace(out))
-        powers = on_device(ResidueSystem.powers, system, wide, namespace(out)) if wide else factors
+        factors = on_device(split_factors, system, int(weighted), namespace(out))
+        powers = on_device(powers_of_two, system, wide, namespace(out)) if wide else factors
     tables = SplitTables(scales=scale, factors=factors, powers=powers, wide=wide)
     truncation_scale, magnitudes = truncated or (scale, out)
     length = np.int32(magnitudes.shape[-1])

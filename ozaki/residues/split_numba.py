@@ -6,7 +6,7 @@ import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 
 from multiword.runtime.jit import jit
-from ozaki.residues.system import QUOTIENT, SPLIT
+from ozaki.residues.reduction import QUOTIENT, SPLIT
 from ozaki.scaling.statistics import NONFINITE_ROW
 
 EQUALS = {

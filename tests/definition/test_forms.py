@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.engines.moduli import residue_system
 from multiword.formats import FORMATS
 from ozaki.certificate.counted import counted_scales
 from ozaki.definition import decision, remainders, rounding, scales, statistics, sums
 from ozaki.residues.split import residues
-from ozaki.residues.system import residue_system
 from ozaki.rounding.digits import round_digits
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import row_statistics

@@ -10,7 +10,7 @@ from multiword.runtime import graphs, memory
 from ozaki import accurate_dgemm
 from ozaki.execution import cache, captured, executors, repeated
 from ozaki.product import steps
-from ozaki.residues import system
+from ozaki.residues import reduction
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import same
 from tests.threads import in_threads
@@ -24,7 +24,7 @@ SHAPE = (70, 130, 90)
 def cupy(monkeypatch):
     cupy = pytest.importorskip("cupy")
     cache.forget()
-    system._on_device.cache_clear()  # so that tables are made anew, wherever they are needed first
+    reduction._on_device.cache_clear()  # so that tables are made anew, wherever they are needed first
     stream, reserved = cupy.cuda.Stream(non_blocking=True), graphs._reserved
 
     def filled(size):
@@ -68,7 +68,7 @@ def test_graphs_own_the_tables_that_they_read(cupy, word):
             graph = stream.end_capture()
     for _ in range(3):
         assert same(accurate_dgemm(*operands, word=word).get(), expected)
-        system._on_device.cache_clear()
+        reduction._on_device.cache_clear()
         cupy.cuda.get_current_stream().synchronize()
         rubbish = [cupy.full(size, np.nan) for size in range(1, 400) for _ in range(4)]
         assert same(accurate_dgemm(*operands, word=word).get(), expected)

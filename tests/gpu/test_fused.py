@@ -8,11 +8,11 @@ import pytest
 import ozaki
 from multiword.engines import cublas, machine, residues
 from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL
+from multiword.engines.moduli import residue_system
 from multiword.engines.residues import LONGEST
 from multiword.tuning import SHORTEST_SHARE
 from ozaki import accurate_dgemm
 from ozaki.execution import cache
-from ozaki.residues.system import residue_system
 from tests import golden
 from tests.matrices import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
 from tests.oracle import same

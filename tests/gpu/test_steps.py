@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multiword.engines import get_engine
+from multiword.engines.moduli import residue_system
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from ozaki.arguments import factors_of
@@ -20,7 +21,6 @@ from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
-from ozaki.residues.system import residue_system
 from ozaki.rounding.truncation import empty_magnitudes
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.engines import get_engine
+from multiword.engines.moduli import ResidueSystem, residue_system
+from multiword.engines.words import symmetric
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from ozaki.residues.reconstruct import COMPILED_FORM, _round_compiled, reconstruct
 from ozaki.residues.reconstruct_cuda import COLUMNS, Weights, launch_shape
+from ozaki.residues.reduction import reduce
 from ozaki.residues.scheme import Residues
-from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
 from ozaki.schemes import ProductSpecification
 from tests.oracle import images_of, nearest
 

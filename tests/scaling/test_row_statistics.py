@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multiword.engines.moduli import residue_system
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from multiword.runtime.parallel import contiguous_rows
@@ -16,7 +17,6 @@ from multiword.runtime.tiles import LARGEST, strided_parts
 from ozaki.certificate.counting import compute_bounds
 from ozaki.definition.scales import NORM_LIMITS
 from ozaki.definition.statistics import BITS, LEVELS
-from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import (

@@ -13,13 +13,13 @@ from multiword.engines.int8_cpu.packed import aligned, spaced
 from multiword.engines.int8_cpu.product import (
     TILES,
     Cut,
-    ModularSystem,
     as_records,
     product_tables,
     rounding_limits,
     split_tables,
 )
 from multiword.engines.int8_cpu.scalars import LINES
+from multiword.engines.moduli import ResidueSystem
 from multiword.formats import Format
 
 OPERANDS, PANELS = loops.operand[::1], loops.panel[::1]
@@ -79,7 +79,7 @@ class CompiledSteps(NamedTuple):
 
 def compiled_steps(
     kernel: Kernel,
-    system: ModularSystem,
+    system: ResidueSystem,
     shape: tuple[int, int, int],
     parts: int,
     single: bool,

@@ -123,7 +123,7 @@ class Int8Cpu(Host):
     ) -> Any:
         """As `ozaki.residues.split.residues`, in the kernel's memory order; of a stack, (s, r, k) parts."""
         stacks, side = [x if x.ndim == 3 else x[None] for x in parts], 0 if weighted else 1
-        return compiled(PRODUCT).split(self.kernel, _modular(system), stacks, scale, side, width)
+        return compiled(PRODUCT).split(self.kernel, system, stacks, scale, side, width)
 
     def multiply_words(self, a: Any, b: Any, system: Any, earlier: Any, cut: bool) -> Any:
         """The product of split words, added to that of earlier blocks of the inner dimension, if any.
@@ -132,7 +132,7 @@ class Int8Cpu(Host):
         """
         if earlier is not None:
             return earlier.add(a, b)
-        product = compiled(PRODUCT).Product(a, b, _modular(system))
+        product = compiled(PRODUCT).Product(a, b, system)
         return product.multiplied() if cut else product
 
     def reconstruct_residues(
@@ -159,8 +159,4 @@ class Int8Cpu(Host):
 
     def compiled_steps(self, system: Any, *of: Any) -> Any:
         """As `at_once.compiled_steps`, of this kernel."""
-        return compiled(AT_ONCE).compiled_steps(self.kernel, _modular(system), *of)
-
-
-def _modular(system: Any) -> Any:
-    return compiled(PRODUCT).ModularSystem(system.moduli, system.images, system.roots)
+        return compiled(AT_ONCE).compiled_steps(self.kernel, system, *of)

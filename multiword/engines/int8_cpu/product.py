@@ -17,32 +17,13 @@ from multiword.engines.int8_cpu.kernels import INNER, LONGEST, Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, spaced
 from multiword.engines.int8_cpu.scalars import LINES
 from multiword.engines.int8_cpu.steps import GROUP
+from multiword.engines.moduli import ResidueSystem
+from multiword.engines.words import INT8_K_BLOCK, WORDS
 from multiword.formats import FORMATS, Format
 from multiword.runtime.parallel import in_threads, thread_count
 
 NO_MORE_UNITS = 1 << 60
 """A count of units taken that leaves none."""
-
-
-class ModularSystem(NamedTuple):
-    """What the steps need to know of a residue number system.
-
-    Attributes
-    ----------
-    moduli : pairwise coprime odd numbers from 3 to 255, or 256.
-    images : residues modulo p that stand for a number: 1 for a real one; for a complex one 2, by a root of
-        -1, or 3, by Karatsuba.
-    roots : of -1 modulo every p, where there are 2 images.
-    """
-
-    moduli: tuple[int, ...]
-    images: int
-    roots: tuple[int, ...]
-
-    @property
-    def products(self) -> int:
-        """Residues that stand for a number."""
-        return self.images * len(self.moduli)
 
 
 class Tables(NamedTuple):
@@ -53,8 +34,8 @@ class Tables(NamedTuple):
 
 
 @lru_cache(512)
-def split_tables(system: ModularSystem, side: int, limbs: int, signed: bool) -> Tables:
-    weights = tables.weights(*system, weighted=side == 0)
+def split_tables(system: ResidueSystem, side: int, limbs: int, signed: bool) -> Tables:
+    weights = tables.image_weights(system, weighted=side == 0)
     moduli, unsigned = system.moduli * system.images, side == 0 and not signed
     table = tables.split_table(moduli, weights, limbs, unsigned, signed)
     fields = {"right": side, "limbs": limbs, "table": table.ctypes.data, "count": system.products}
@@ -62,10 +43,10 @@ def split_tables(system: ModularSystem, side: int, limbs: int, signed: bool) -> 
 
 
 @lru_cache(512)
-def product_tables(system: ModularSystem) -> Tables:
+def product_tables(system: ResidueSystem) -> Tables:
     moduli = system.moduli
     add = tables.combine_table(moduli, [(1, 1, 0, 1, 1, 0)] * len(moduli))
-    parts = tables.combine_table(moduli, tables.part_factors(*system))
+    parts = tables.combine_table(moduli, tables.part_factors(system))
     pairs, digits = tables.round_tables(moduli)
     arrays = tables.product_table(moduli), add, parts, pairs, digits
     names = "table", "add_table", "part_table", "round_table", "digits"
@@ -75,7 +56,7 @@ def product_tables(system: ModularSystem) -> Tables:
 
 
 @lru_cache(512)
-def rounding_limits(system: ModularSystem, target: Format) -> np.ndarray:
+def rounding_limits(system: ResidueSystem, target: Format) -> np.ndarray:
     """What `steps.round_group` compares exponents and the bits that a target lacks with."""
     bits = int(np.ceil(sum(np.log2(system.moduli)))) + 1
     lacking = 1 << 53 - target.precision
@@ -96,7 +77,7 @@ def as_records(kind: np.dtype, stack: int, fields: Mapping[str, int], steps: Map
 
 def split(
     kernel: Kernel,
-    system: ModularSystem,
+    system: ResidueSystem,
     parts: Sequence[np.ndarray],
     scale: np.ndarray,
     side: int,
@@ -156,7 +137,7 @@ def _over_units(work: Callable[[], None], units: int, counter: np.ndarray) -> No
 
 
 def _is_short(
-    kernel: Kernel, system: ModularSystem, operands: int, results: int = 0, multiplications: int = 0
+    kernel: Kernel, system: ResidueSystem, operands: int, results: int = 0, multiplications: int = 0
 ) -> bool:
     """Whether one thread is faster, by what a product of 14 moduli takes for so many numbers of each kind."""
     _, *rates = tuning.CPU_RATES.get(kernel.name, tuning.CPU_RATES["avxvnni"])
@@ -186,7 +167,7 @@ class Product:
 
     dtype = np.dtype(np.int8)
 
-    def __init__(self, left: PackedOperand, right: PackedOperand, system: ModularSystem) -> None:
+    def __init__(self, left: PackedOperand, right: PackedOperand, system: ResidueSystem) -> None:
         self._system, self._kernel = system, left.kernel
         self._stack, self._rows, self._columns = left.stack, left.rows, right.rows
         results = self._stack * left.rows * right.rows
@@ -367,7 +348,7 @@ class _Rounding:
 
     def __init__(
         self,
-        system: ModularSystem,
+        system: ResidueSystem,
         scales: tuple[np.ndarray, np.ndarray],
         target: Format,
         out: np.ndarray,
@@ -397,7 +378,7 @@ class _Rounding:
         self.growth |= {"real": m * row_step, "imaginary": m * row_step}
 
 
-_INT32 = ModularSystem((256, 255, 253, 251), 1, ())
+_INT32 = ResidueSystem(WORDS["int8"], INT8_K_BLOCK, (256, 255, 253, 251))
 """Residues of sums of int8 products, which are int32."""
 
 

@@ -9,7 +9,11 @@ import numpy as np
 
 from multiword.engines.int8_cpu.scalars import DIGIT
 from multiword.engines.int8_cpu.steps import COMBINE_TABLE, PRODUCT_TABLE, ROUND_TABLE, SPLIT_HEADER
+from multiword.engines.moduli import ResidueSystem
 from multiword.engines.words import FLOAT_MAGIC, FLOAT_MAGIC_BITS, symmetric
+
+IMAGES = {1: ((1,),), 2: ((1, 1), (1, -1)), 3: ((1, 0), (0, 1), (1, 1))}
+"""By how many images a number has: the signs of its real parts in each, weights apart."""
 
 
 def _inverse(p: int) -> float:
@@ -17,29 +21,24 @@ def _inverse(p: int) -> float:
     return 1 / p if p < 256 else 0.0
 
 
-def weights(
-    moduli: tuple[int, ...], images: int, roots: tuple[int, ...], weighted: bool
-) -> tuple[tuple[int, ...], ...]:
+def image_weights(system: ResidueSystem, weighted: bool) -> tuple[tuple[int, ...], ...]:
     """Return what the real parts of a number are multiplied by before they are added up, image by image.
 
-    One side takes in the weights of the Chinese remainder theorem; halved where a real part of a product is
-    half of the sum of two images (x + jy)(u + jv) and (x - jy)(u - jv), j² = -1.
+    A real part of a product is half of the sum of two images (x + jy)(u + jv) and (x - jy)(u - jv), j² = -1.
     """
-    product = math.prod(moduli)
-    of_moduli = [pow(product // p, -1, p) if weighted else 1 for p in moduli]
-    if images == 1:
-        return tuple((w,) for w in of_moduli)
-    if images == 3:
-        return tuple((w * x, w * y) for x, y in ((1, 0), (0, 1), (1, 1)) for w in of_moduli)
-    halves = [w * pow(2, -1, p) if weighted else w for p, w in zip(moduli, of_moduli, strict=True)]
-    return tuple((w, sign * j * w) for sign in (1, -1) for w, j in zip(halves, roots, strict=True))
+    of_parts = [weights for _, weights in system.weights_of_parts(weighted)]
+    return tuple(
+        tuple(sign * weight for sign, weight in zip(signs, weights, strict=True))
+        for signs in IMAGES[system.images]
+        for weights in of_parts
+    )
 
 
-def part_factors(moduli: tuple[int, ...], images: int, roots: tuple[int, ...]) -> list[tuple[int, ...]]:
+def part_factors(system: ResidueSystem) -> list[tuple[int, ...]]:
     """Return what the images of a product are multiplied by to add up to its real, and its imaginary part."""
-    if images == 2:  # half of the difference of images is j times the imaginary part, and 1/j = -j
-        return [(1, 1, 0, -j, j, 0) for j in roots]
-    return [(1, -1, 0, -1, -1, 1) if images == 3 else (1, 0, 0, 1, 0, 0)] * len(moduli)
+    if system.images == 2:  # half of the difference of images is j times the imaginary part, and 1/j = -j
+        return [(1, 1, 0, -j, j, 0) for j in system.roots]
+    return [(1, -1, 0, -1, -1, 1) if system.images == 3 else (1, 0, 0, 1, 0, 0)] * len(system.moduli)
 
 
 def split_table(

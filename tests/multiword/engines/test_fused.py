@@ -17,9 +17,9 @@ from multiword.engines.fused import (
     count_tiles,
     narrowed,
 )
+from multiword.engines.moduli import residue_system
 from multiword.engines.residues import LONGEST
 from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
-from ozaki.residues.system import residue_system
 from tests.multiword.runtime.test_kernels_compile import compile_kernel
 from tests.standin import Gpu
 

@@ -18,6 +18,8 @@ from multiword.engines.int8_cpu import loops, packed, product, steps
 from multiword.engines.int8_cpu.emit import I64, VOID, Emit
 from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels, kernels_of
+from multiword.engines.moduli import ResidueSystem, residue_system
+from multiword.engines.words import WORDS
 from multiword.formats import FORMATS
 from multiword.runtime import parallel
 from multiword.runtime.compiled import compiled
@@ -27,7 +29,6 @@ from ozaki.execution import in_bytes
 from ozaki.execution.in_bytes import Bytes
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
-from ozaki.residues.system import residue_system
 from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import same
@@ -94,8 +95,7 @@ def test_every_step_compiles_for_its_target(kernel, name):
 
 
 def system_of(bits, k, parts=1):
-    system = residue_system("int8", bits, k, parts)
-    return product.ModularSystem(system.moduli, system.images, system.roots)
+    return residue_system("int8", bits, k, parts)
 
 
 def integers(rng, shape, width):
@@ -169,8 +169,8 @@ def operand(rng, kernel, system, side, stack, rows, inner):
 def test_products_are_those_of_the_integers(kernel, images, shape):
     rng, kernel, (m, k, n) = np.random.default_rng(9), KERNELS[kernel], shape
     moduli = {1: (256, 255, 253), 2: (241, 233, 5), 3: (256, 251, 3)}[images]
-    roots = tuple(next(j for j in range(p) if (j * j + 1) % p == 0) for p in moduli) if images == 2 else ()
-    system = product.ModularSystem(moduli, images, roots)
+    system = ResidueSystem(WORDS["int8"], 1024, moduli, images)
+    assert all((j * j + 1) % p == 0 for j, p in zip(system.roots, moduli, strict=False))
     a, x = operand(rng, kernel, system, 0, 2, m, k)
     b, y = operand(rng, kernel, system, 1, 2, n, k)
     once = product.Product(a, b, system).first(len(moduli))
@@ -186,7 +186,7 @@ def test_products_are_those_of_the_integers(kernel, images, shape):
                 exact = [left[0] @ right[0], left[1] @ right[1], (left[0] + left[1]) @ (right[0] + right[1])]
             else:
                 half = pow(2, -1, p)
-                signs = (roots[t], -roots[t])
+                signs = (system.roots[t], -system.roots[t])
                 exact = [half * ((left[0] + j * left[1]) @ (right[0] + j * right[1])) for j in signs]
             for image, c in enumerate(exact):
                 assert not np.any((weight * c - once[image, t, of_s]) % p)
@@ -196,7 +196,7 @@ def test_products_are_those_of_the_integers(kernel, images, shape):
 @each_kernel
 def test_the_longest_inner_dimension_does_not_overflow(kernel):
     """Residues of the largest magnitude, all along it."""
-    kernel, system = KERNELS[kernel], product.ModularSystem((256, 255, 253), 1, ())
+    kernel, system = KERNELS[kernel], ResidueSystem(WORDS["int8"], product.LONGEST, (256, 255, 253))
     k, total = product.LONGEST, int(np.prod(system.moduli, dtype=object))
     weights = [pow(total // p, -1, p) for p in system.moduli]
     for left, right in ((255, -128), (254, 127), (128, -128)):

@@ -1,27 +1,16 @@
-"""Residue number systems: pairwise coprime moduli, and the tables that go with them."""
+"""Residue number systems: pairwise coprime moduli, and which of them a product takes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from types import ModuleType
 
 import numpy as np
 
-from multiword.engines import Word, get_word
-from multiword.engines.words import symmetric
-from multiword.runtime.arrays import Array
+from multiword.engines.words import Word, get_word, symmetric
 from multiword.runtime.cached import cached_property
-from multiword.runtime.graphs import retained
-
-SPLIT = 27
-"""Integers are reduced in two halves, cut at this bit, so that nothing exceeds 53 bits."""
-
-QUOTIENT = 1.5 * 2.0**52
-"""Adding it and taking it off again rounds numbers below 2**51 to integers."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +34,11 @@ class ResidueSystem:
     def product(self) -> int:
         """P, the product of the moduli."""
         return math.prod(self.moduli)
+
+    @property
+    def products(self) -> int:
+        """Residues that stand for a number: products of words that a product takes."""
+        return self.images * len(self.moduli)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
@@ -74,27 +68,10 @@ class ResidueSystem:
             pairs.append((p, (weight, weight * j % p)[:parts]))
         return pairs
 
-    def factors(self, weighted: int) -> np.ndarray:
-        """Return (N, 2 + 2·parts) float64: p, 1/p, and for each real part the symmetric residues of its
-        weight w and of w·2**SPLIT."""
-        rows = []
-        for p, weights in self.weights_of_parts(bool(weighted)):
-            pairs = ((symmetric(w, p), symmetric(w << SPLIT, p)) for w in weights)
-            rows.append((p, 1 / p, *(f for pair in pairs for f in pair)))
-        return np.array(rows, dtype=np.float64)
-
     @cached_property
     def inverse_roots(self) -> np.ndarray:
         """1/j_t = -j_t, symmetric residues: the imaginary part is half the images' difference times these."""
         return np.array([symmetric(-j, p) for p, j in zip(self.moduli, self.roots, strict=False)], np.float64)
-
-    def powers(self, count: int) -> np.ndarray:
-        """Return (N, count) float64: the symmetric residues of 2**x, for wide integers."""
-        moduli = np.array(self.moduli)
-        powers = np.ones((count, len(moduli)), np.int64)
-        for before, after in pairwise(powers):
-            np.remainder(2 * before, moduli, out=after)
-        return np.ascontiguousarray(np.where(powers > moduli // 2, powers - moduli, powers).T, np.float64)
 
 
 def digits_of(x: int, base_bits: int, count: int) -> list[int]:
@@ -179,36 +156,3 @@ def _coprimes(largest: int, rooted: bool) -> Iterator[int]:
             product *= p
             _beginnings[largest, rooted] = sequence = (*sequence, p)
             yield p
-
-
-Table = Callable[[ResidueSystem, int], np.ndarray]
-
-
-@lru_cache(2048)
-def _on_device(make: Table, system: ResidueSystem, argument: int, device: int, xp: ModuleType) -> Array:
-    del device  # part of the key: the copy lies there
-    table = xp.asarray(make(system, argument))
-    xp.cuda.get_current_stream().synchronize()  # other streams will read it
-    return table
-
-
-def on_device(make: Table, system: ResidueSystem, argument: int, xp: ModuleType) -> Array:
-    """Return make(system, argument) on the current device; graphs that read it keep it."""
-    return retained(_on_device(make, system, argument, xp.cuda.runtime.getDevice(), xp))
-
-
-def reduce(
-    x: np.ndarray,
-    p: float | np.ndarray,
-    inverse: float | np.ndarray,
-    scratch: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return x mod p, in place or in `out`, for integers |x| < 2**53: of least magnitude where |x| < 2**51.
-
-    Beyond, the quotient may be rounded to the wrong side of one half: at most p/2 + 2 then.
-    """
-    quotient = np.multiply(x, inverse, out=scratch)
-    np.rint(quotient, out=quotient)
-    quotient *= p
-    return np.subtract(x, quotient, out=x if out is None else out)
