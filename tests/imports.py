@@ -1,6 +1,7 @@
 """Which files of this repository a file uses, read from its source: imports, kernels, files that it names."""
 
 import ast
+import gc
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -119,9 +120,13 @@ def used(path: str) -> frozenset[str]:
 def users() -> dict[str, list[str]]:
     """The files that use a file directly."""
     found = defaultdict(list)
-    for path in files():
-        for other in used(path):
-            found[other].append(path)
+    gc.disable()  # to look for cycles among all nodes of all trees takes longer than to read them
+    try:
+        for path in files():
+            for other in used(path):
+                found[other].append(path)
+    finally:
+        gc.enable()
     return found
 
 

@@ -49,14 +49,14 @@ def test_panels_in_a_small_workspace_and_nonfinite_columns(accuracy):
 
 
 class Counting(Host):
-    """Counts the multiplications of words."""
+    """Counts the multiplications of words, and does none."""
 
     def __init__(self):
         self.count = 0
 
     def _compute(self, kind, a, bt, out, alpha, beta):
         self.count += a.size * bt.shape[-2]
-        super()._compute(kind, a, bt, out, alpha, beta)
+        out[...] = 0
 
 
 def multiplications(a, b):

@@ -60,8 +60,16 @@ def tutorials():
     return module
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+LONG = "03", "04", "06", "07", "10", "13"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem[:2] in LONG else ())
+        for path in EXAMPLES
+    ],
+)
 def test_example_runs_and_prints_what_its_tutorial_shows(path, tmp_path):
     pytest.importorskip("matplotlib")
     if "import dask" in path.read_text():

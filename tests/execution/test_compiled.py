@@ -176,11 +176,19 @@ print(ozaki.sum(np.random.default_rng(2).standard_normal(20)).hex())
 """
 """Of one compiled function, where a product has three: each takes seconds to compile."""
 
+THREE = """
+import numpy as np, ozaki.rounding.digits, ozaki.random
+import ozaki.certificate.counting_numba
+x = ozaki.random.default_rng(7).integers(-(1 << 62), 1 << 62, (3, 40))
+print(ozaki.rounding.digits.round_digits(x, 50, -70).tobytes().hex())
+"""
+"""Three small ones, of which two are called."""
+
 
 @pytest.fixture(scope="module")
 def expected():
-    """What PRODUCT and SUM print, with the compiled code that there is."""
-    return {code: run(code) for code in (PRODUCT, SUM)}
+    """What PRODUCT, SUM and THREE print, with the compiled code that there is."""
+    return {code: run(code) for code in (PRODUCT, SUM, THREE)}
 
 
 @pytest.mark.parametrize("missing", [True, False])
@@ -203,9 +211,9 @@ def test_a_numba_that_fails_says_so(tmp_path):
     ("seconds", "call"),
     [
         (0.02, "sum(np.ones((99, 99)), axis=0)"),
-        (0.3, "matmul(np.eye(9), np.eye(9))"),
+        pytest.param(0.3, "matmul(np.eye(9), np.eye(9))", marks=pytest.mark.slow),
         (0.7, "sum(np.ones((99, 99)), axis=0)"),
-        (1.2, "matmul(np.eye(9), np.eye(9))"),
+        pytest.param(1.2, "matmul(np.eye(9), np.eye(9))", marks=pytest.mark.slow),
     ],
 )
 def test_interrupted_compilations_leave_every_function_working(tmp_path, call, seconds):
@@ -229,17 +237,17 @@ print(ozaki.{call}.tobytes() == np.{call}.tobytes())
 
 @pytest.fixture(scope="module")
 def compiled_once(tmp_path_factory):
-    """A folder with the compiled code of PRODUCT."""
+    """A folder with the compiled code of THREE."""
     folder = tmp_path_factory.mktemp("code")
-    run(PRODUCT, NUMBA_CACHE_DIR=str(folder))
+    run(THREE, NUMBA_CACHE_DIR=str(folder))
     return folder
 
 
 @pytest.fixture
 def files(tmp_path, compiled_once):
-    """A copy of it in `tmp_path`: the file of `multiply_stack`."""
+    """A copy of it in `tmp_path`: the file of `round_digits`."""
     shutil.copytree(compiled_once, tmp_path, dirs_exist_ok=True)
-    (found,) = tmp_path.glob("*/*across_numba.multiply_stack*")
+    (found,) = tmp_path.glob("*/*round_digits*")
     return found
 
 
@@ -253,7 +261,7 @@ compiler.compile_extra = compile_extra
 @needs_numba
 class TestFiles:
     def test_another_process_finds_them(self, tmp_path, files, expected):
-        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
+        assert run(FROM_DISK + THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
 
     def test_damaged_and_stale_ones_are_replaced(self, tmp_path, files, expected):
         """Short, overwritten and stale ones; an empty one is as short as can be."""
@@ -263,10 +271,10 @@ class TestFiles:
         assert len(paths) >= len(damages)
         for path, damaged in zip(paths, itertools.cycle(damages), strict=False):
             path.write_bytes(damaged(path.read_bytes()))
-        assert run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
-        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
+        assert run(THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
+        assert run(FROM_DISK + THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
         files.write_bytes(b"")
-        assert run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == expected[PRODUCT]
+        assert run(THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
         assert files.read_bytes()
 
     def test_where_none_can_be_written_all_is_compiled(self, expected):
