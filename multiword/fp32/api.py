@@ -11,8 +11,9 @@ import numpy as np
 
 from multiword.engines import Engine, get_engine
 from multiword.fp32.bounds import AMPLIFICATION
+from multiword.fp32.choice import candidates
 from multiword.fp32.execute import Gemm, execute, measured, multiply_natively, reason_for_rejection
-from multiword.fp32.plan import Plan, candidates, make_plan
+from multiword.fp32.plan import Plan, make_plan
 from multiword.fp32.ranges import range_error
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
 from multiword.public import public_in

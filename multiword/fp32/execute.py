@@ -17,17 +17,11 @@ from multiword.engines import Engine
 from multiword.engines.cublas import current_handle
 from multiword.engines.layouts import Storage, store_array
 from multiword.engines.libcublas import COMPUTE_32F_PEDANTIC, CUDA_R_32F, GEMM_DEFAULT, OP_N, OP_T, routine
+from multiword.fp32.choice import LONG_BLOCKS, candidates, coherence_limit, generation_of, rejection
 from multiword.fp32.finish import finish, inspect
 from multiword.fp32.measure import FlagsReadback, Vectors, measure_operands
 from multiword.fp32.mmm import drift_weights, empty_sums, multiply_words
-from multiword.fp32.plan import (
-    LONG_BLOCKS,
-    candidates,
-    choose_panels,
-    coherence_limit,
-    generation_of,
-    rejection,
-)
+from multiword.fp32.plan import choose_panels
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SplitOperands, split_operands
 from multiword.runtime.arrays import Array, is_cupy, namespace, to_float64

@@ -20,7 +20,7 @@ from multiword import (
     split,
 )
 from multiword.engines.generations import CHIPS
-from multiword.fp32.plan import candidates
+from multiword.fp32.choice import candidates
 from multiword.runtime.kernels import check_capability
 from tests.matrices import PAIRS, disjoint, errors, normal, unit
 

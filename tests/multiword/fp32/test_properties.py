@@ -15,9 +15,10 @@ from multiword.engines.layouts import store_array
 from multiword.fp32 import finish as finish_step
 from multiword.fp32 import measure
 from multiword.fp32 import split as split_step
+from multiword.fp32.choice import rejection
 from multiword.fp32.execute import native_call
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
-from multiword.fp32.plan import choose_panels, rejection
+from multiword.fp32.plan import choose_panels
 from multiword.runtime import kernels
 from tests.matrices import PAIRS, exp_rand, normal, unit
 from tests.standin import DeviceArray, Gpu
