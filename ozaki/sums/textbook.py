@@ -197,6 +197,9 @@ def _transform(p: np.ndarray) -> tuple[float, float, np.ndarray]:
         while True:
             tau, p = _extract_vector(sigma, p)
             tau1 = t + tau
+            # Where sigma <= 2**-1022, p′ is zero. Every limit up to 2**-996 gives the same bits: there
+            # tau2 and p′ are multiples of 2**-1074 whose sum is below 2**(M + 2)·u·sigma <= 2**-1021,
+            # hence added without error, so that Σp is rounded once, to nearest, wherever the loop ends.
             if abs(tau1) >= ldexp(_UNIT_ROUNDOFF, 2 * carries) * sigma or sigma <= 2.0**-1022:
                 return tau1, tau - (tau1 - t), p  # FastTwoSum(t, tau)
             t = tau1
@@ -209,7 +212,7 @@ def _transform(p: np.ndarray) -> tuple[float, float, np.ndarray]:
 
 def _zero(p: np.ndarray) -> float:
     """The sum of a vector whose exact sum is zero, as IEEE 754 adds: −0 for a sum of −0 alone."""
-    return -0.0 if p.size and not p.any() and np.signbit(p).all() else 0.0
+    return -0.0 if p.size and np.signbit(p).all() else 0.0
 
 
 def _acc_sum(p: np.ndarray) -> float:

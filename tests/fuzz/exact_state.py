@@ -58,10 +58,14 @@ def _deep(draw: Draw) -> np.ndarray:
 
 
 def _next_to_ties(draw: Draw) -> np.ndarray:
-    """A number, half its last place, what cancels, and a tail of either sign that decides, or none."""
+    """A number, half its last place, what cancels, and a tail of either sign that decides, or none.
+
+    Of what cancels, three numbers are so small that their sum, as rounded, may decide a tie the wrong way.
+    """
     one, tail = 1 + 2.0**-52 * draw.size("last", 0, 3), 2.0 ** -draw.size("tail", 54, 1074)
     large, half = 2.0 ** draw.size("large", 0, 300), draw.pick("half", 1, -1) * 2.0**-53
-    x = np.array([one, half, draw.pick("side", 1, -1, 0) * tail, large, -large])
+    small = np.ldexp(draw.rng.integers(-48, 49, 2).astype(float), -109)
+    x = np.array([one, half, draw.pick("side", 1, -1, 0, 0) * tail, large, -large, *small, -small.sum()])
     return draw.pick("sign", 1.0, -1.0) * draw.rng.permutation(x)
 
 
@@ -80,7 +84,49 @@ def _balanced(draw: Draw) -> np.ndarray:
     return np.ldexp(x, draw.pick("e", 0, 800, -900))
 
 
-HARD = {"crowded": _crowded, "deep": _deep, "next to ties": _next_to_ties, "balanced": _balanced}
+def _outweighed(draw: Draw) -> np.ndarray:
+    """Numbers whose first extraction takes 2**M units of sigma's last place, and leaves all but four of them.
+
+    Half that unit and a little more is taken as one unit, so that what is left is of the other sign.
+    """
+    carries = draw.size("carries", 5, 7)
+    crowd = 1 + np.ldexp(draw.rng.integers(1, 1 << 40, (1 << carries) - 4).astype(float), -52)
+    large = 2.0 ** (52 - carries)
+    x = np.concatenate([crowd, [large, -large - (2 * crowd.size - (1 << carries))]])
+    return np.ldexp(draw.rng.permutation(x), draw.pick("e", 0, 800, -900))
+
+
+def _halves(draw: Draw) -> np.ndarray:
+    """Numbers of which two extractions take a float64 and half its last place, and leave another half.
+
+    Their sum is a float64, or next to one.
+    """
+    carries = draw.size("carries", 4, 6)
+    first = float((1 << carries - 1) + draw.size("first", 0, (1 << carries - 1) - 1))
+    last = np.spacing(first)
+    left = np.full(1 << carries - 1, draw.pick("left", 1, -1) * last / 2**carries)
+    left[0] *= draw.pick("of the first", 1, 1, 1 - 2.0**-9)
+    large = 2.0 ** (52 - 2 * carries)
+    x = np.concatenate([[first, draw.pick("taken", 1, -1) * last / 2, large, -large], left])
+    return np.ldexp(draw.pick("sign", 1.0, -1.0) * draw.rng.permutation(x), draw.pick("e", 0, 800, -900))
+
+
+def _few_zeros(draw: Draw) -> np.ndarray:
+    """No, one or a few zeros, most often −0 alone."""
+    x = np.full(draw.size("n", 0, 3), -0.0)
+    x[: draw.pick("of the other sign", 0, 0, 1)] = 0.0
+    return x
+
+
+HARD = {
+    "crowded": _crowded,
+    "deep": _deep,
+    "next to ties": _next_to_ties,
+    "balanced": _balanced,
+    "outweighed": _outweighed,
+    "halves": _halves,
+    "few zeros": _few_zeros,
+}
 """Vectors on which a step of an algorithm less, or a wrong one, would show."""
 
 
@@ -104,7 +150,7 @@ def _check_sums(draw: Draw, x: np.ndarray) -> None:
 def _check_faithful(got: float, exact: float, truth: Fraction) -> None:
     """The sum itself if it is a float64, else one of its neighbours."""
     if Fraction(exact) == truth:
-        check("acc_sum of a number", got == exact, f"{got!r}, exact {exact!r}")
+        check_same("acc_sum of a number", np.float64(got), np.float64(exact))
         return
     other = math.nextafter(exact, math.inf if Fraction(exact) < truth else -math.inf)
     check("acc_sum is not faithful", got in (exact, other), f"{got!r}, between {exact!r} and {other!r}")

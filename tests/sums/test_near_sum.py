@@ -42,8 +42,9 @@ def test_ill_conditioned(bits):
 @pytest.mark.parametrize("tail", [0.0, 2.0**-300, -(2.0**-300), 2.0**-1074, -(2.0**-1074)])
 @pytest.mark.parametrize("one", [1.0, 1 + 2.0**-52, -1.0, 2.0 - 2.0**-52])
 def test_ties(one, tail):
-    half = math.copysign(2.0**-53, one)
-    p = np.array([one, 2.0**200, half, tail, -(2.0**200)])
+    """The last three numbers, which cancel, lead to the odd one of two faithful sums."""
+    half, small = math.copysign(2.0**-53, one), math.copysign(0.375 * 2.0**-104, one)
+    p = np.array([one, 2.0**200, half, tail, -(2.0**200), small, small, -2 * small])
     assert near_sum(p) == float(exact(p))
 
 
