@@ -37,6 +37,9 @@ from multiword.runtime.sources import PACKAGES, digest_of
 inlined = numba.njit(**INNER)
 """A decorator of functions that compiled ones call: compiled with these, for the types of the call."""
 
+pasted = numba.njit(inline="always", **INNER)
+"""As `inlined`, where the loop around a call is to be vectorized: numba copies the function's text there."""
+
 
 def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) -> Callable[[Callable], Any]:
     """Return a decorator that compiles a function for a signature, or loads its code from disk.

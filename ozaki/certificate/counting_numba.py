@@ -10,10 +10,11 @@ import numpy as np
 from numba import float64, int32, int64, void
 
 from multiword.runtime.compiled import BIAS, POWERS
-from multiword.runtime.jit import jit
+from multiword.runtime.jit import inlined, jit
 from ozaki.certificate.counted import ANYTHING
 from ozaki.definition.decision import OCTAVES
 from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
+from ozaki.scaling.scales import LEAST_SQUARE, filling_bits
 from ozaki.scaling.statistics import NONFINITE_ROW, ZERO
 
 EQUALS = {
@@ -33,14 +34,16 @@ MARGIN = 2.0**-40
 """More than the relative rounding error of the counting bound here."""
 
 
+_filling_bits = inlined(filling_bits)
+
+
 @jit("UniTuple(int64, 2)(int64, int64, int64, int64)", inner=True)
 def norm_scale(exponent, square, significand, limit):
     """Return the norm scale of a row with a nonzero number, and how many bits its integers have at most."""
-    high = 2 * (BITS - 1)  # the square is at least 2**high: the largest magnitude alone is
+    high = LEAST_SQUARE
     while square >> high > 1:
         high += 1
-    threshold = (1 << high) + ((significand - 32) << (high - 5))
-    grown = ((limit - high - (square > threshold)) >> 1) + BITS
+    grown = _filling_bits(square, high, significand, limit)
     return grown - exponent, grown
 
 

@@ -25,8 +25,9 @@ BUMPS = 0x9E3779B9, 0xBB67AE85
 """Of the multiplications, and what is added to the key's halves after each round: the paper's table 2."""
 ROUNDS = 10
 
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_A, _B = map(np.uint64, FACTORS)
+_V, _W = map(np.uint64, BUMPS)
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _BLOCK = 1 << 14  # counters at a time: their words stay in the cache
 _THREADS = 256
 
@@ -54,34 +55,32 @@ def words(seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> 
 
 
 def _fill(seed: int, call: int, begin: int, result: np.ndarray) -> None:
-    loops = compiled("ozaki.random.philox_numba")
+    loops, of_all = compiled("ozaki.random.philox_numba"), (np.uint64(seed), np.uint64(call))
 
     def work(rows: slice) -> None:
         start, block = np.uint64(begin + rows.start), result[rows]
         if loops is not None:
-            loops.fill(np.uint64(seed), np.uint64(call), start, block)
+            loops.fill(*of_all, start, block)
             return
         counters = start + np.arange(len(block), dtype=np.uint64)
-        block[...] = rounds(seed, call, counters).T
+        for column, of_each in zip(block.T, rounds(*of_all, counters), strict=True):
+            column[...] = of_each
 
     over_rows(work, len(result), 1, _BLOCK)
 
 
-def rounds(seed: int, call: int, counters: np.ndarray) -> np.ndarray:
-    """Return the four words of each counter: the definition."""
-    x = [counters & _LOW, counters >> _HALF]
-    x += [np.full_like(counters, half) for half in (call & int(_LOW), call >> 32)]
-    key = [seed & int(_LOW), seed >> 32]
+def rounds(seed: Any, call: Any, counter: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the four words of a counter, or of an array of them, all in uint64: the definition.
+
+    This text is compiled, too, as it stands.
+    """
+    x, y, z, w = counter & _LOW, counter >> _HALF, call & _LOW, call >> _HALF
+    k, m = seed & _LOW, seed >> _HALF
     for _ in range(ROUNDS):
-        a, b = x[0] * np.uint64(FACTORS[0]), x[2] * np.uint64(FACTORS[1])
-        x = [
-            (b >> _HALF) ^ x[1] ^ np.uint64(key[0]),
-            b & _LOW,
-            (a >> _HALF) ^ x[3] ^ np.uint64(key[1]),
-            a & _LOW,
-        ]
-        key = [(k + bump) & int(_LOW) for k, bump in zip(key, BUMPS, strict=True)]
-    return np.stack(x).astype(np.uint32)
+        a, b = x * _A, z * _B
+        x, y, z, w = (b >> _HALF) ^ y ^ k, b & _LOW, (a >> _HALF) ^ w ^ m, a & _LOW
+        k, m = (k + _V) & _LOW, (m + _W) & _LOW
+    return x, y, z, w
 
 
 def _fill_on_device(seed: int, call: int, begin: int, result: Any) -> None:

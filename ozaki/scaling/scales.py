@@ -91,10 +91,23 @@ def norm_scales(statistics: RowStatistics, limit: NormLimit) -> Array:
 
 
 def _norm_scales_host(statistics: RowStatistics, limit: NormLimit) -> np.ndarray:
-    bits = bit_length(statistics.square) - 1
-    threshold = (np.int64(1) << bits) + (np.int64(limit.significand - 32) << np.maximum(bits - 5, 0))
-    room = limit.bits - bits - (statistics.square > threshold)
-    return _where_summed(statistics.exponent, (room >> 1) + BITS - statistics.exponent)
+    high = np.maximum(bit_length(statistics.square) - 1, LEAST_SQUARE)  # zero rows have no square
+    bits = filling_bits(statistics.square, high, limit.significand, limit.bits)
+    return _where_summed(statistics.exponent, bits - statistics.exponent)
+
+
+LEAST_SQUARE = 2 * (BITS - 1)
+"""log2 of the least square of a row with a nonzero number: the largest magnitude alone has it."""
+
+
+def filling_bits(square: Any, high: Any, significand: int, limit: int) -> Any:
+    """Return the bits of the largest integers of a row that fill the norm limit 2**limit·significand/32.
+
+    square : of the row's statistics, from 2**high to 2**(high + 1); an integer, or an array of rows. This
+    text is compiled, too, as it stands.
+    """
+    threshold = (1 << high) + ((significand - 32) << (high - 5))
+    return ((limit - high - (square > threshold)) >> 1) + BITS
 
 
 _NORM_SCALES = Kernel(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from multiword import rounding
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.extraction_numba import fma
@@ -23,11 +24,7 @@ EQUALS = {
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 
-@inlined
-def two_sum(a, b):
-    total = a + b
-    virtual = total - a
-    return total, (a - (total - virtual)) + (b - virtual)
+two_sum = inlined(rounding.two_sum)
 
 
 @inlined
