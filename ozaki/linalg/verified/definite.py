@@ -23,11 +23,10 @@ from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.tools.preconditioner import check_words, tail
-from ozaki.linalg.verified.tools.singular import null_vector
+from ozaki.linalg.verified.tools.scaling import equilibrated_by_diagonal, scaled
+from ozaki.linalg.verified.tools.singular import exact_image, null_vector
 from ozaki.linalg.verified.tools.solution import NotProvedError
-from ozaki.linalg.verified.tools.upward import ETA, U, apply, gamma, magnitude, plus, up
-from ozaki.linalg.verified.tools.words import scaled
-from ozaki.sums.exactsum import ExactSum
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, from_one, gamma, magnitude, plus, total, up
 
 
 @public_in("ozaki.linalg.verified", "What they return")
@@ -99,7 +98,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
             unit = xp.zeros(len(a), a.dtype)
             unit[int(diagonal.argmin())] = 1
             return Definiteness(False, "witness", unit)
-        matrix, exponents = _scaled(a)
+        matrix, exponents = equilibrated_by_diagonal(a)
         if _shifted_factorization_ends(matrix):
             return Definiteness(True, "Cholesky")
         direction = _congruent_to_identity(matrix, max_words)
@@ -111,15 +110,6 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
             if bool(witness.any()) and _form_is_not_positive(a, witness):
                 return Definiteness(False, "witness", witness)
     raise NotProvedError("neither proved to be positive definite nor disproved", np.inf, max_words, 1.0)
-
-
-def _scaled(a: Array) -> tuple[Array, Array]:
-    """2**-e_i·a_ij·2**-e_j with a diagonal in [1/2, 4), and e; A itself and zeros where that is not exact."""
-    e = namespace(a).frexp(a.diagonal().real)[1] // 2
-    result = scaled(a, -(e[:, None] + e))
-    if bool((scaled(result, e[:, None] + e) == a).all()):
-        return result, e
-    return a, 0 * e
 
 
 def _factor(a: Array) -> Array | None:
@@ -145,7 +135,7 @@ def _shift(a: Array) -> float:
     """
     n = len(a)
     g = gamma(2 * n + 40) * (3 if a.dtype.kind == "c" else 1)
-    trace = float(up(a.diagonal().real.sum() * (1 + 2 * n * U)))
+    trace = total(a.diagonal().real)
     return float(up(up(g / (1 - g)) * trace * (1 + 4 * U))) + 8 * n * n * ETA if g < 1 else np.inf
 
 
@@ -171,9 +161,8 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
             half = words_of_product(words, [a], words=count + 1)
             adjoint = [word.conj().T for word in words]
             (h,) = words_of_product(half, adjoint)
-            g = magnitude(identity - h)
-            lost = apply(tail(half), apply(plus(*map(magnitude, adjoint)), xp.ones(n)))
-            norm = plus(apply(g, xp.ones(n)) * (1 + 4 * U), apply(tail([h]), xp.ones(n)), lost)
+            lost = apply(tail(half), apply(plus(*map(magnitude, adjoint))))
+            norm = plus(from_one(h)(), apply(tail([h])), lost)
             if bool((norm < 1).all()):
                 return None
             h = (h + h.conj().T) / 2
@@ -187,11 +176,8 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
 
 def _form_is_not_positive(a: Array, x: Array) -> bool:
     """Whether xᴴAx <= 0, exactly: y = Ax in rationals of its words, then the sum of conj(x)·y."""
-    n = len(a)
-    total = ExactSum(a.dtype, (n,)).add_products(a.T, namespace(a).broadcast_to(x[:, None], a.T.shape))
-    host = on_host(x).tolist()
     value = Fraction(0)
-    for element, y in zip(host, total.fractions(), strict=True):
+    for element, y in zip(on_host(x).tolist(), exact_image(a, x), strict=True):
         real, imaginary = y if isinstance(y, tuple) else (y, Fraction(0))
         value += Fraction(element.real) * real + Fraction(element.imag) * imaginary
     return value <= 0

@@ -15,11 +15,11 @@ from ozaki.linalg.arguments import one_square
 from ozaki.linalg.determinant import exact_product, nearest
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.triangular import solved
-from ozaki.linalg.verified.tools.equilibration import equilibrated
 from ozaki.linalg.verified.tools.integers import exact_determinant
 from ozaki.linalg.verified.tools.preconditioner import tail
+from ozaki.linalg.verified.tools.scaling import equilibrated
 from ozaki.linalg.verified.tools.solution import NotProvedError
-from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, times, up
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, root, total, up
 from ozaki.sums.api import sum as exact_sum
 
 TERMS = 30
@@ -142,13 +142,11 @@ def _by_factors(a: Array) -> Determinant | None:
     (e,) = words_of_product(words, [-x_upper], [identity])
     size = magnitude(e)
     # |E - e| row by row, times a vector of ones: the dropped word times X_U, and the last rounding
-    lost = plus(
-        apply(tail(words), apply(magnitude(x_upper), xp.ones(n))), apply(size, xp.ones(n)) * 2 * U, n * ETA
-    )
-    norm = largest(plus(apply(size, xp.ones(n)), lost))
+    lost = plus(apply(tail(words), apply(magnitude(x_upper))), apply(size) * 2 * U, n * ETA)
+    norm = largest(plus(apply(size), lost))
     if not norm < 1:
         return None
-    logarithm, error = _logarithm(e, size, norm, float(up(lost.sum() * (1 + 2 * n * U))))
+    logarithm, error = _logarithm(e, size, norm, total(lost))
     if not (error < 0.1 and abs(logarithm) < 1):
         return None
     x, y = _exponential(Fraction(logarithm.real), Fraction(logarithm.imag))
@@ -164,11 +162,11 @@ def _logarithm(e: Array, size: Array, norm: float, lost: float) -> tuple[complex
     n = len(e)
     trace = -complex(exact_sum(e.diagonal())) if n else 0j
     second = -complex((e * e.T).sum()) / 2
-    frobenius = up(up(float((size * size).sum()) * (1 + 2 * n * n * U)) ** 0.5 * (1 + 4 * U))
+    frobenius = root(total(size * size))
     square = float(up(plus(frobenius, lost) ** 2 * (1 + 4 * U)))
-    rest = up(up(times(square, norm) / (3 * (1 - up(norm)))) * (1 + 4 * U))
+    rest = up(up(up(square * norm) / (3 * (1 - up(norm)))) * (1 + 4 * U))
     rounding = plus(4 * U * abs(trace), 2 * n * n * U * square, 4 * U * square)
-    return trace + second, float(plus(rest, rounding, times(lost, 1 + 2 * norm)))
+    return trace + second, float(plus(rest, rounding, up(lost * (1 + 2 * norm))))
 
 
 def _exponential(x: Fraction, y: Fraction) -> tuple[Fraction, Fraction]:

@@ -9,16 +9,9 @@ from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quie
 from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.spectral import approximate
-from ozaki.linalg.verified.tools.eigenvalues import (
-    Enclosures,
-    brought_to_one,
-    defect,
-    enclosed,
-    quotients,
-    residual,
-    spectral_norm,
-    times_power,
-)
+from ozaki.linalg.verified.tools.eigenvalues import Enclosures, defect, enclosed, quotients, residual
+from ozaki.linalg.verified.tools.scaling import brought_to_one, times_power
+from ozaki.linalg.verified.tools.upward import spectral_norm
 
 LARGEST_ROTATION = 2.0**-20
 """What refinement turns an eigenvector by, at most: its error is the square of that."""

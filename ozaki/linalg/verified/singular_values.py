@@ -11,18 +11,10 @@ from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quie
 from ozaki.linalg.arguments import matrices
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.spectral import approximate
-from ozaki.linalg.verified.tools.eigenvalues import (
-    Enclosures,
-    brought_to_one,
-    defect,
-    enclosed,
-    quotients,
-    residual,
-    spectral_norm,
-    times_power,
-)
+from ozaki.linalg.verified.tools.eigenvalues import Enclosures, defect, enclosed, quotients, residual
 from ozaki.linalg.verified.tools.preconditioner import tail
-from ozaki.linalg.verified.tools.upward import magnitude, plus
+from ozaki.linalg.verified.tools.scaling import brought_to_one, times_power
+from ozaki.linalg.verified.tools.upward import magnitude, plus, spectral_norm
 
 
 @public_in("ozaki.linalg.verified", "Proofs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,21 +11,20 @@ import numpy as np
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import one_square, square, systems
-from ozaki.linalg.verified.tools.equilibration import equilibrated, rows_scaled
-from ozaki.linalg.verified.tools.preconditioner import check_words
-from ozaki.linalg.verified.tools.refinement import refine
+from ozaki.linalg.verified.tools.preconditioner import Correction, check_words
+from ozaki.linalg.verified.tools.refinement import Problem, refine
 from ozaki.linalg.verified.tools.regularity import Regularity, prove_regular
+from ozaki.linalg.verified.tools.scaling import equilibrated, exactly_scaled, rows_scaled
 from ozaki.linalg.verified.tools.solution import (
     SingularError,
     Solution,
     Statistics,
+    attempted,
     empty,
     first_column,
     proved,
     stacked,
-    unproved,
 )
-from ozaki.linalg.verified.tools.words import scaled
 
 LARGEST_EXPONENT = 960
 """By which small integers are multiplied and still are float64 numbers."""
@@ -77,12 +77,22 @@ class Certificate:
             identity = namespace(self.matrix).eye(len(self.matrix), dtype=self.matrix.dtype)
         return self.solve(identity)
 
+    def _problem(self) -> Problem:
+        """What is refined: x* - x = A⁻¹r ≈ R·r."""
+        proof, r = self.regularity, self.regularity.preconditioner
+
+        def correction(residual: Sequence[Array]) -> Correction:
+            d, bound = r.correction(residual)
+            return d, lambda: proof.enclose(bound())
+
+        return Problem(self.scaled_matrix, 4 + r.count, r.residual_words, correction)
+
     def _solve(self, b: Array) -> Solution:
         """The solution for a matrix of right sides."""
         if not b.size:
             return empty(b)
         right, t = rows_scaled(b, self.rows)
-        words, error, steps = refine(self.scaled_matrix, right, self.regularity)
+        words, error, steps = refine(self._problem(), right)
         proof = self.regularity
         stats = Statistics(proof.tier, proof.condition, proof.contraction, proof.preconditioner.count, steps)
         return proved(words, error, t - self.columns.T, stats, b.shape[1])
@@ -211,16 +221,9 @@ def _unscaled_null_vector(z: Array, columns: Array) -> Array | None:
     largest = int(exponents[z != 0].max())
     if largest > LARGEST_EXPONENT:
         exponents = exponents - largest // 2
-    result = scaled(z, xp.where(z != 0, exponents, 0))
-    exact = bool(xp.isfinite(result).all()) and bool((scaled(result, -exponents)[z != 0] == z[z != 0]).all())
-    return result if exact else None
+    return exactly_scaled(z, xp.where(z != 0, exponents, 0))
 
 
 def _solved(a: Array, b: Array, max_words: int, throw: bool) -> Solution:
     """The solution of one system with a matrix of right sides."""
-    try:
-        return _certified(a, max_words)._solve(b)
-    except np.linalg.LinAlgError as error:
-        if throw:
-            raise
-        return unproved(b, error)
+    return attempted(lambda: _certified(a, max_words)._solve(b), b, throw)

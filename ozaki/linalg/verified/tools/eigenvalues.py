@@ -11,7 +11,7 @@ For Hermitian A and approximate eigenvectors X with Rayleigh quotients ρ, resid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,11 @@ import numpy as np
 from multiword.public import public_in
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
-from ozaki.linalg.arithmetic import scaled_to_one, times_powers
 from ozaki.linalg.products import Words, classical, words_of_products
 from ozaki.linalg.verified.tools.preconditioner import classical_error
 from ozaki.linalg.verified.tools.solution import NotProvedError
-from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
-from ozaki.linalg.verified.tools.words import rounded, unscaled
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, from_one, largest, magnitude, norms, plus, up
+from ozaki.linalg.verified.tools.words import rounded
 from ozaki.sums.api import dot
 
 
@@ -75,22 +74,6 @@ class Quotients(NamedTuple):
     order: Array
 
 
-def brought_to_one(a: Array) -> tuple[Array, int, float]:
-    """Return B = 2**-e·A, whose largest number is between 1/2 and 1, e, and a bound of ‖B - 2**-e·A‖₂.
-
-    That is 0 unless B has subnormal numbers: what these are rounded by is at most η, also in complex numbers.
-    """
-    b, exponent = scaled_to_one(a)
-    exact = bool((times_powers(b, exponent) == a).all())
-    return b, exponent, 0.0 if exact else max(a.shape) * ETA
-
-
-def times_power(result: Enclosures, exponent: int) -> Enclosures:
-    """Return the enclosures of the eigenvalues of A·2**exponent, of which vectors and angles are the same."""
-    value, bound, sure = unscaled(result.value, result.bound, result.rounded, np.int32(exponent))
-    return replace(result, value=value, bound=bound, rounded=sure)
-
-
 def residual(a: Array, right: Words, left: Words, values: Array) -> Array:
     """Return A·Σright - Σleft·diag(values), rounded to nearest."""
     diagonal = namespace(a).diag(-values).astype(a.dtype)
@@ -119,31 +102,26 @@ def quotients(blocks: Sequence[tuple[Words, Array]], values: Array) -> Quotients
     order = xp.lexsort(xp.stack((low, high)))  # of the sums: those of equal first words by their second
     bounds = []
     for (x, *low_words), r in blocks:
-        moved = times(abs(correction), plus(magnitude(x), *map(magnitude, low_words)))
+        moved = up(abs(correction) * plus(magnitude(x), *map(magnitude, low_words)))
         lost = 8 * U * plus(magnitude(r), moved) + 8 * ETA
         bounds.append(plus(magnitude(r - correction * x), up(lost))[:, order])
-    error = plus(times(up(size / bottom), 32 * U), 8 * len(bounds[0]) * ETA)
+    error = plus(up(up(size / bottom) * 32 * U), 8 * len(bounds[0]) * ETA)
     return Quotients(high[order], low[order], error[order], bounds, order)
+
+
+def gram_defect(x: Array) -> Array:
+    """Return bounds of the row sums of |XᴴX - I|."""
+    n, size = x.shape[1], magnitude(x)
+    error = up(apply(size.T, apply(size)) * classical_error(x.T)) + 8 * n * len(x) * ETA
+    return plus(from_one(classical(x.conj().T, x))(), error)
 
 
 def defect(vectors: Words) -> float:
     """Return a bound of ‖XᴴX - I‖∞, which bounds ‖x_i‖² - 1 and 1 - σ_min(X)², too."""
-    xp, x = namespace(vectors[0]), vectors[0]
-    n = x.shape[1]
-    ones, size = xp.ones(n), magnitude(x)
-    low = plus(xp.zeros(x.shape), *map(magnitude, vectors[1:]))
-    g = magnitude(classical(x.conj().T, x) - xp.eye(n))
-    error = times(apply(size.T, apply(size, ones)), classical_error(x.T)) + 8 * n * len(x) * ETA
-    of_low = plus(apply(size.T, apply(low, ones)), apply(low.T, apply(plus(size, low), ones)))
-    return largest(plus(apply(g, ones) * (1 + 4 * U), error, of_low))
-
-
-def spectral_norm(size: Array) -> float:
-    """Return √(‖M‖₁‖M‖∞), which is at least ‖M‖₂, of a nonnegative matrix."""
-    xp = namespace(size)
-    rows = largest(apply(size, xp.ones(size.shape[1])))
-    columns = largest(apply(size.T, xp.ones(size.shape[0])))
-    return float(up(up(rows * columns) ** 0.5 * (1 + 4 * U)))
+    x, *others = vectors
+    size, low = magnitude(x), plus(namespace(x).zeros(x.shape), *map(magnitude, others))
+    of_low = plus(apply(size.T, apply(low)), apply(low.T, apply(plus(size, low))))
+    return largest(plus(gram_defect(x), of_low))
 
 
 def enclosed(
@@ -168,7 +146,7 @@ def enclosed(
     gap = xp.minimum(steps[index], steps[index + 1]) * (1 - 8 * U) - up(2 * every + 4 * U * abs(q.high))
     isolated = gap > 2 * epsilon
     positive = xp.where(isolated, gap, 1.0)
-    kato = plus(times(epsilon, epsilon / positive) * (1 + 8 * U), q.error, lost)
+    kato = plus(up(epsilon * (epsilon / positive)) * (1 + 8 * U), q.error, lost)
     error = xp.where(isolated, xp.minimum(kato, every), every)
     apart = (ordered[1:] - ordered[:-1]) > 2 * up(every + 4 * U * abs(ordered[1:]))
     label = xp.concatenate([xp.zeros(1, int), xp.cumsum(apart)])[index]

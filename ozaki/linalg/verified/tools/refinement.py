@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.products import words_of_product
-from ozaki.linalg.verified.tools.regularity import Regularity
+from ozaki.linalg.verified.tools.preconditioner import Correction
+from ozaki.linalg.verified.tools.scaling import units
 from ozaki.linalg.verified.tools.upward import ETA
 from ozaki.linalg.verified.tools.words import renormalized
 
@@ -23,6 +24,19 @@ FLOOR = 2.0**-120
 MOST_STEPS, MOST_STALLS = 80, 6
 
 
+class Problem(NamedTuple):
+    """What refinement asks of a problem whose solution x* has the least b - Ax*.
+
+    matrix : A. most_words : of x; residual_words : those of the residual that `correction` takes.
+    correction : returns d, for which x + d is nearer to x*, and a function that bounds |x* - x|.
+    """
+
+    matrix: Array
+    most_words: int
+    residual_words: int
+    correction: Callable[[Sequence[Array]], Correction]
+
+
 class Refined(NamedTuple):
     """Words of x, a bound of |x* - Σ words|, and how many steps it took."""
 
@@ -31,28 +45,29 @@ class Refined(NamedTuple):
     steps: int
 
 
-def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
-    """Return (n, m) words of the solution of AX = B and their error, for the matrix that was proved regular.
+def refine(problem: Problem, b: Array) -> Refined:
+    """Return words of the solution for the columns of B, and their error.
 
-        r = b - A·Σx      exactly, rounded to as many words as R has use for
-        d ≈ R·r           and |x* - Σx| <= the bound that |R·r| gives
+        r = b - A·Σx      exactly, rounded to as many words as the correction has use for
+        d                 of r, and |x* - Σx| <= a bound
         x = x + d         error-free, in k words
 
     k grows where no column's error halves any more (Rump; Oishi, Ogita and Rump, Iterative refinement for
     ill-conditioned linear systems). A column that is decided takes no further steps: its bound is of its own
     residual alone.
     """
-    preconditioner = regularity.preconditioner
-    words, most_words, stalls = 2, 4 + preconditioner.count, 0
+    a, most_words, residual_words, correction = problem
+    words, stalls = 2, 0
     left, right = np.arange(b.shape[1]), b  # the columns that are not decided
     xs: list[Array] = []
     residual: Sequence[Array] = [b]
-    best = Refined([namespace(b).zeros_like(b)], namespace(b).full(b.shape, np.inf), 0)
     smallest = np.full(b.shape[1], np.inf)  # relative error of each column so far
     for step in range(MOST_STEPS):
-        d, bound = preconditioner.correction(residual)
-        if step:
-            error = _exact_columns_aside(a, xs, right, residual[0], regularity.enclose(bound()))
+        d, bound = correction(residual)
+        if not step:
+            best = Refined([namespace(b).zeros_like(d)], namespace(b).full(d.shape, np.inf), 0)
+        else:
+            error = _exact_columns_aside(a, xs, right, residual[0], bound())
             relative = relative_errors(error, xs[0])
             before, decided = smallest[left], relative <= DECIDED
             stalls = 0 if (relative < 0.5 * before).any() else stalls + 1
@@ -64,7 +79,7 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
             if decided.any():
                 left, (right, d, *xs) = left[~decided], _columns([right, d, *xs], ~decided)
         xs = renormalized([*xs, d], words)
-        residual = words_of_product([a], [-x for x in xs], [right], preconditioner.residual_words)
+        residual = words_of_product([a], [-x for x in xs], [right], residual_words)
     return _with_zeros(a, b, best)
 
 
@@ -120,10 +135,3 @@ def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, e
     xp = namespace(error)
     of_product = reduce(xp.minimum, map(units, xs)) + units(a).min()
     return xp.where(exact & (of_product >= -1074) & (units(b) >= -1074), 0.0, error)
-
-
-def units(x: Array) -> Array:
-    """Return by column an exponent e such that all its numbers are multiples of 2**e."""
-    xp = namespace(x)
-    smallest = [xp.where(part == 0, 2.0**1000, abs(part)).min(axis=0) for part in real_parts(x)]
-    return xp.frexp(reduce(xp.minimum, smallest))[1] - 53

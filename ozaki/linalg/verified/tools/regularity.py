@@ -35,7 +35,7 @@ from ozaki.linalg.verified.tools.preconditioner import (
 )
 from ozaki.linalg.verified.tools.singular import null_vector
 from ozaki.linalg.verified.tools.solution import NotProvedError, SingularError
-from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, times, up
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, from_one, largest, magnitude, plus, up
 
 ENOUGH = 0.5
 """A contraction with which refinement converges well: with a larger one the next tier is tried."""
@@ -71,7 +71,7 @@ class Regularity:
     def enclose(self, reached: Array) -> Array:
         """Return a bound of |x* - x| from one of |R(b - Ax)|, both (n, m): the inequality above."""
         worst = up(reached / self.weights[:, None]).max(axis=0)
-        return plus(reached, times(self.image[:, None], up(worst / (1 - up(self.contraction + U)))))
+        return plus(reached, up(self.image[:, None] * up(worst / (1 - up(self.contraction + U)))))
 
 
 def prove_regular(a: Array, max_words: int) -> Regularity:
@@ -86,7 +86,7 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
     proof, count, condition = None, 0, math.inf
     if r is not None:
         single = Single(r)
-        condition = largest(apply(single.size, apply(magnitude(a), namespace(a).ones(len(a)))))
+        condition = largest(apply(single.size, apply(magnitude(a))))
         for tier, preconditioner, product in _attempts(a, single, condition, max_words):
             contraction, weights, image = _contraction(product)
             count = preconditioner.count
@@ -162,11 +162,10 @@ def _several(a: Array, r: Array, t: Array, max_words: int) -> Iterator[tuple[str
 def _contraction(product: Product) -> tuple[float, Array, Array]:
     """Return γ, v and an upper bound of |G|v with G = I - RA and |G|v <= γv, for the best of a few v."""
     xp, n = namespace(product.value), len(product.value)
-    g = xp.eye(n) - product.value
-    size = magnitude(g)
+    of_g = from_one(product.value)
     v, best = xp.ones(n), (math.inf, xp.ones(n), xp.ones(n))
     for _ in range(4):  # of the power method for the largest eigenvalue of |G|
-        image = plus(apply(size, v) * (1 + 4 * U), product.error(v))  # 1 - g is rounded
+        image = plus(of_g(v), product.error(v))
         factor = largest(up(image / v))
         if factor < best[0]:
             best = factor, v, image
@@ -182,7 +181,7 @@ def _native(r: Array, a: Array) -> Product:
     factor = classical_error(a)
 
     def error(v: Array) -> Array:
-        return plus(times(apply(of_inverse, apply(size, v)), factor), 8 * n * n * ETA * v.max())
+        return plus(up(apply(of_inverse, apply(size, v)) * factor), 8 * n * n * ETA * v.max())
 
     return Product(classical(r, a), error)
 
@@ -206,14 +205,14 @@ def certified(r: Array, a: Array) -> Product | None:
     xp, n = namespace(a), len(a)
     parts = 2.0 if a.dtype.kind == "c" else 1.0
     size_r, size_a = magnitude(r), magnitude(a)
-    row_sums, column_sums = apply(size_r, xp.ones(n)), apply(size_a.T, xp.ones(n))
+    of_rows, of_columns = apply(size_r), apply(size_a.T)
     e = xp.ldexp(xp.full(n, parts), xp.frexp(size_r.max(axis=1))[1])
     f = xp.ldexp(xp.full(n, parts), xp.frexp(size_a.max(axis=0))[1])
 
     def truncation(bits: int, v: Array) -> Array:
         delta, epsilon = e * 2.0**-bits, f * 2.0**-bits
-        of_columns, reach = (column_sums * v).sum(), (epsilon * v).sum()
-        sums = (delta * of_columns, row_sums * reach, n * delta * reach)
+        reach = (epsilon * v).sum()
+        sums = (delta * (of_columns * v).sum(), of_rows * reach, n * delta * reach)
         return up(sum(sums) * (1 + 8 * (n + 8) * U)) + 8 * n * ETA
 
     reference = 40
@@ -232,10 +231,9 @@ def _factored(t: Array, words: list[Array]) -> Product:
     high = certified(t, h) or exact(multiply(t, h, "exact"))
     low = _native(t, low_word)
     value = high.value + low.value
-    size_t, size_l, size = magnitude(t), magnitude(low_word), magnitude(value)
+    size_t, size, lost = magnitude(t), magnitude(value), exact(low_word).error  # of R₁A by its words
 
     def error(v: Array) -> Array:
-        lost = plus(apply(size_l, v) * 2 * U, len(v) * ETA * v.max())  # of R₁A by its two words
-        return plus(high.error(v), low.error(v), apply(size_t, lost), apply(size, v) * 2 * U)
+        return plus(high.error(v), low.error(v), apply(size_t, lost(v)), apply(size, v) * 2 * U)
 
     return Product(value, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +32,14 @@ def null_vector(a: Array) -> Array | None:
     basis: Array = rows[len(a) - nullity :].conj()
     basis = _reduced(basis.get() if is_cupy(basis) else basis.copy())
     z = xp.asarray(_as_integers(basis[0]))
-    total = ExactSum(a.dtype, (len(a),)).add_products(
-        a.T, xp.broadcast_to(z[:, None].astype(a.dtype), a.T.shape)
-    )
-    zero = all(value in (0, (0, 0)) for value in total.fractions())
+    zero = all(value in (0, (0, 0)) for value in exact_image(a, z))
     return z if zero and bool(z.any()) else None
+
+
+def exact_image(a: Array, x: Array) -> list[Any]:
+    """Return Ax in fractions, in pairs of them if complex."""
+    of_rows = namespace(a).broadcast_to(x[:, None].astype(a.dtype), a.T.shape)
+    return ExactSum(a.dtype, (len(a),)).add_products(a.T, of_rows).fractions()
 
 
 def _reduced(basis: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from typing import Any
@@ -11,8 +11,9 @@ import numpy as np
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_host, quietly
+from ozaki.linalg.verified.tools.scaling import unscaled, unscaled_words
 from ozaki.linalg.verified.tools.upward import U, up
-from ozaki.linalg.verified.tools.words import renormalized, rounded, unscaled, unscaled_words
+from ozaki.linalg.verified.tools.words import renormalized, rounded
 
 PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
 
@@ -171,8 +172,14 @@ class Solution:
         return "\n".join(lines)
 
 
-def unproved(b: Array, error: np.linalg.LinAlgError) -> Solution:
-    """Return a solution of b's shape that says nothing but why: NaN with infinite bounds."""
+def attempted(prove: Callable[[], Solution], b: Array, throw: bool) -> Solution:
+    """Return what is proved; of a LinAlgError, unless it is thrown, NaN with infinite bounds in b's shape."""
+    try:
+        return prove()
+    except np.linalg.LinAlgError as reason:
+        if throw:
+            raise
+        error = reason
     xp = namespace(b)
     nothing, infinite = xp.full(b.shape, np.nan, b.dtype), xp.full(b.shape, np.inf)
     singular = not isinstance(error, NotProvedError)

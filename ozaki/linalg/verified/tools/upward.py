@@ -5,6 +5,7 @@ Numbers are nonnegative, of float64; u = 2**-53, and η = 2**-1074 is the smalle
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -27,9 +28,14 @@ def plus(*terms: Any) -> Any:
     return reduce(lambda x, y: up(x + y), terms)
 
 
-def times(x: Any, y: Any) -> Any:
-    """Return at least x·y."""
-    return up(x * y)
+def root(x: Any) -> float:
+    """Return at least √x of one number: a power may be wrong by 4 u."""
+    return float(up(x**0.5 * (1 + 4 * U)))
+
+
+def total(x: Array) -> float:
+    """Return at least the sum of all elements, which are added up in any order."""
+    return float(up(x.sum() * (1 + 2 * x.size * U)))
 
 
 def gamma(k: int) -> float:
@@ -42,13 +48,20 @@ def magnitude(x: Array) -> Array:
     return up(abs(x) * (1 + 8 * U)) if x.dtype.kind == "c" else abs(x)
 
 
-def apply(matrix: Array, v: Array) -> Array:
-    """Return at least the product of a nonnegative matrix and a vector or matrix.
+def apply(matrix: Array, v: Array | None = None) -> Array:
+    """Return at least the product of a nonnegative matrix and a vector, by default of ones, or a matrix.
 
     Summed in any order, k products s satisfy s >= (1 - u)**k (exact) - kη (Higham 2002, section 3.1).
     """
     k = matrix.shape[1]
+    v = namespace(matrix).ones(k) if v is None else v
     return up(up(classical(matrix, v) * (1 + 2 * (k + 2) * U)) + 2 * k * ETA)
+
+
+def from_one(product: Array) -> Callable[..., Array]:
+    """Return a function of v, by default ones: at least |I - C|·v, where the subtraction is rounded."""
+    size = magnitude(namespace(product).eye(len(product)) - product)
+    return lambda v=None: apply(size, v) * (1 + 4 * U)
 
 
 def largest(x: Array) -> float:
@@ -63,4 +76,9 @@ def norms(x: Array, axis: int) -> Array:
     unit = xp.ldexp(xp.ones_like(widest), xp.frexp(widest)[1])
     scaled = x / unit
     squares = up((scaled * scaled).sum(axis=axis) * (1 + 2 * (x.shape[axis] + 4) * U)) + ETA
-    return times(up(xp.sqrt(squares)), xp.squeeze(unit, axis))
+    return up(up(xp.sqrt(squares)) * xp.squeeze(unit, axis))
+
+
+def spectral_norm(size: Array) -> float:
+    """Return √(‖M‖₁‖M‖∞), which is at least ‖M‖₂, of a nonnegative matrix."""
+    return root(up(largest(apply(size)) * largest(apply(size.T))))

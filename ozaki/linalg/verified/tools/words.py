@@ -8,7 +8,7 @@ import numpy as np
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, real_parts
-from ozaki.linalg.verified.tools.upward import ETA, U, magnitude, plus, up
+from ozaki.linalg.verified.tools.upward import U, magnitude, plus, up
 
 
 def renormalized(words: Sequence[Array], count: int) -> list[Array]:
@@ -54,42 +54,3 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
     zero = ~exact & (size <= bound)
     sure = known | (~zero & nearest)
     return xp.where(zero, 0.0, x), xp.where(zero, plus(bound, size), bound), sure
-
-
-def scaled(x: Array, exponent: Array) -> Array:
-    """Return x·2**exponent, rounded where it must be, for real or complex x."""
-    xp = namespace(x)
-    if x.dtype.kind != "c":
-        return xp.ldexp(x, exponent)
-    result = xp.empty(np.broadcast_shapes(x.shape, exponent.shape), x.dtype)
-    result.real, result.imag = xp.ldexp(x.real, exponent), xp.ldexp(x.imag, exponent)
-    return result
-
-
-def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
-    """Return x·2**exponent, its bound, and where it is proved to be rounded: not where this rounds."""
-    xp = namespace(x)
-    y = scaled(x, exponent)
-    inexact = scaled(y, -exponent) != x
-    finite = xp.isfinite(y)
-    bound = _scaled_bound(bound, exponent)
-    bound = xp.where(inexact, up(bound + 2 * ETA), bound)
-    return y, xp.where(finite, bound, np.inf), sure & ~inexact
-
-
-def unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
-    """Return words times 2**exponent, and the error of their sum, with what subnormal ones lose."""
-    xp, low, total = namespace(error), [], _scaled_bound(error, exponent)
-    for word in words:
-        y = scaled(word, exponent)
-        lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
-        total = xp.where(scaled(y, -exponent) == word, total, up(total + lost))
-        low.append(y)
-    return tuple(low), total
-
-
-def _scaled_bound(bound: Array, exponent: Array) -> Array:
-    """Return a bound, times 2**exponent, rounded upwards."""
-    xp = namespace(bound)
-    y = xp.ldexp(bound, exponent)
-    return xp.where(xp.ldexp(y, -exponent) < bound, up(y), y)

@@ -1,0 +1,149 @@
+"""Scaling by powers of two: exact, or with a bound of what it rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace, real_parts
+from ozaki.linalg.arithmetic import scaled_to_one
+from ozaki.linalg.verified.tools.upward import ETA, magnitude, up
+
+T = TypeVar("T", bound=Any)
+
+PASSES = 3
+"""Times that rows and columns are scaled by their largest elements in turn."""
+
+TAME = 2.0**6
+"""A ratio of largest to smallest row, and a size of both, that needs no scaling."""
+
+SPREAD = 1000
+"""Octaves below 1 in which float64 numbers have all of their bits, and more than that."""
+
+FAR_BELOW = -(2**20)
+"""An exponent for zero."""
+
+
+def scaled(x: Array, exponent: Array) -> Array:
+    """Return x·2**exponent, rounded where it must be, for real or complex x."""
+    xp = namespace(x)
+    if x.dtype.kind != "c":
+        return xp.ldexp(x, exponent)
+    result = xp.empty(np.broadcast_shapes(x.shape, exponent.shape), x.dtype)
+    result.real, result.imag = xp.ldexp(x.real, exponent), xp.ldexp(x.imag, exponent)
+    return result
+
+
+def exactly_scaled(x: Array, exponent: Array) -> Array | None:
+    """Return x·2**exponent; None where that rounds a number."""
+    result = scaled(x, exponent)
+    return result if bool((scaled(result, -exponent) == x).all()) else None
+
+
+def equilibrated(a: Array) -> tuple[Array, Array, Array]:
+    """Return 2**-r·A·2**-c and the integer exponents r of rows and c of columns.
+
+    The largest magnitudes of rows and columns become about 1 (Ruiz, A scaling algorithm to equilibrate both
+    rows and columns norms in matrices). Nothing is scaled where some element could not be exactly.
+    """
+    xp = namespace(a)
+    size = magnitude(a)
+    rows, columns = xp.zeros((a.shape[0], 1)), xp.zeros((1, a.shape[1]))
+    extremes = xp.concatenate([size.max(axis=1), size.max(axis=0)])
+    if bool(extremes.min() * TAME > extremes.max()) and 1 / TAME < float(extremes.max()) < TAME:
+        return a, rows.astype(np.int32), columns.astype(np.int32)
+    exponent = xp.where(size > 0, xp.frexp(size)[1].astype(np.float64), -np.inf)
+    for _ in range(PASSES):
+        for scale, axis in ((rows, 1), (columns, 0)):
+            largest = (exponent - rows - columns).max(axis=axis, keepdims=True)
+            scale += xp.where(xp.isfinite(largest), largest, 0.0)
+    r, c = rows.astype(np.int32), columns.astype(np.int32)
+    result = exactly_scaled(a, -r - c)
+    return (a, 0 * r, 0 * c) if result is None else (result, r, c)
+
+
+def equilibrated_by_diagonal(a: Array) -> tuple[Array, Array]:
+    """Return 2**-e_i·a_ij·2**-e_j with a diagonal in [1/2, 4), and e; A and zeros where that is not exact."""
+    e = namespace(a).frexp(a.diagonal().real)[1] // 2
+    result = exactly_scaled(a, -(e[:, None] + e))
+    return (a, 0 * e) if result is None else (result, e)
+
+
+def equilibrated_by_columns(a: Array) -> tuple[Array, Array]:
+    """Return A·2**-e with columns at about 1, or as near as their numbers stay multiples of η, and e."""
+    xp = namespace(a)
+    e = xp.minimum(xp.frexp(magnitude(a).max(axis=0))[1], units(a) + 1074)
+    return scaled(a, -e[None]), e
+
+
+def brought_to_one(a: Array) -> tuple[Array, int, float]:
+    """Return B = 2**-e·A, whose largest number is between 1/2 and 1, e, and a bound of ‖B - 2**-e·A‖₂.
+
+    That is 0 unless B has subnormal numbers: what these are rounded by is at most η, also in complex numbers.
+    """
+    b, exponent = scaled_to_one(a)
+    exact = bool((scaled(b, np.int32(exponent)) == a).all())
+    return b, exponent, 0.0 if exact else max(a.shape) * ETA
+
+
+def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
+    """Return parts of 2**-r·B, side by side, and exponents t: times 2**t they add up to it exactly.
+
+    Each part is scaled so that columns are at about 1. There are several where numbers of a column are
+    farther apart than float64 numbers can be: then a part has those within `SPREAD` octaves.
+    """
+    xp, rest = namespace(b), b.copy()
+    parts: list[Array] = []
+    exponents: list[Array] = []
+    while not parts or bool(rest.any()):
+        octave = [_octaves(x) - r for x in real_parts(rest)]
+        top = xp.maximum(octave[0], octave[-1]).max(axis=0, keepdims=True)
+        t = xp.where(top > FAR_BELOW // 2, top, 0).astype(np.int32)
+        part = rest.copy()
+        for of_part, of_rest, e in zip(real_parts(part), real_parts(rest), octave, strict=True):
+            near = e > t - SPREAD
+            of_part[~near], of_rest[near] = 0, 0
+        parts.append(scaled(part, -r - t))
+        exponents.append(t)
+    return xp.hstack(parts), xp.hstack(exponents)
+
+
+def _octaves(x: Array) -> Array:
+    """The exponents of real numbers, and `FAR_BELOW` of zeros."""
+    xp = namespace(x)
+    return xp.where(x != 0, xp.frexp(x)[1], FAR_BELOW)
+
+
+def units(x: Array) -> Array:
+    """Return by column an exponent e such that all its numbers are multiples of 2**e."""
+    xp = namespace(x)
+    smallest = [xp.where(part == 0, 2.0**1000, abs(part)).min(axis=0) for part in real_parts(x)]
+    return xp.frexp(reduce(xp.minimum, smallest))[1] - 53
+
+
+def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
+    """Return x·2**exponent, its bound, and where it is proved to be rounded: not where this rounds."""
+    (y,), bound = unscaled_words([x], bound, exponent)
+    return y, bound, sure & (scaled(y, -exponent) == x)
+
+
+def times_power(result: T, exponent: int) -> T:
+    """Return a record of values that are multiplied by 2**exponent."""
+    value, bound, sure = unscaled(result.value, result.bound, result.rounded, np.int32(exponent))
+    return replace(result, value=value, bound=bound, rounded=sure)
+
+
+def unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
+    """Return words times 2**exponent, and the error of their sum, with what subnormal ones lose."""
+    xp = namespace(error)
+    total = xp.ldexp(error, exponent)
+    total = xp.where(xp.ldexp(total, -exponent) < error, up(total), total)
+    low = tuple(scaled(word, exponent) for word in words)
+    for y, word in zip(low, words, strict=True):
+        lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
+        total = xp.where(scaled(y, -exponent) == word, total, up(total + lost))
+    return low, total
