@@ -1,4 +1,7 @@
-"""Determinants of triangular matrices: the exact product of a diagonal, rounded once."""
+"""Determinants of triangular matrices: the exact product of a diagonal, rounded once.
+
+Defined here in integers, matrix by matrix. `determinant_numba` has the same bits, and says where it has none.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,14 @@ from fractions import Fraction
 from math import frexp
 
 import numpy as np
+
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import over_rows
+
+FORM = "ozaki.linalg.determinant_numba"
+
+ALONE, BLOCK = 1 << 15, 1 << 13
+"""Numbers that one thread multiplies, and those of a block."""
 
 _BITS = 256
 """Leading bits of numbers that logarithm and sign are computed from, far more than float64 shows."""
@@ -23,6 +34,43 @@ def exact_product(diagonal: np.ndarray) -> tuple[int, int, int]:
         real, imaginary = real * x - imaginary * y, real * y + imaginary * x
         exponent += unit
     return real, imaginary, exponent
+
+
+def determinants(diagonals: np.ndarray, signs: np.ndarray, single: bool) -> np.ndarray:
+    """Return signs times the products of (s, n) diagonals, as `determinant` does."""
+    values = np.empty(len(diagonals), diagonals.dtype)
+    parts = values.view(np.float64).reshape(len(values), -1)
+    undecided = _run("determinants", diagonals, signs, [parts], bool(single))
+    for i in np.flatnonzero(undecided):
+        values[i] = determinant(diagonals[i], int(signs[i]), single)
+    return values
+
+
+def signs_and_logarithms(diagonals: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return det/|det| and log|det| of (s, n) diagonals, as `sign_and_logarithm` does."""
+    directions, sizes = np.empty(len(diagonals), diagonals.dtype), np.empty(len(diagonals))
+    parts = directions.view(np.float64).reshape(len(sizes), -1)
+    for i in np.flatnonzero(_run("logarithms", diagonals, signs, [parts, sizes])):
+        directions[i], sizes[i] = sign_and_logarithm(diagonals[i], int(signs[i]))
+    return directions, sizes
+
+
+def _run(
+    name: str, diagonals: np.ndarray, signs: np.ndarray, results: list[np.ndarray], *options: bool
+) -> np.ndarray:
+    """Write what the compiled form knows, and return for which diagonals that is nothing."""
+    undecided = np.ones(len(diagonals), bool)
+    form = compiled(FORM)
+    if form is not None:
+        numbers = np.ascontiguousarray(diagonals).view(np.float64).reshape(*diagonals.shape, -1)
+
+        def work(block: slice) -> None:
+            getattr(form, name)(
+                numbers[block], signs[block], *options, *(x[block] for x in results), undecided[block]
+            )
+
+        over_rows(work, len(diagonals), diagonals.shape[1], BLOCK, ALONE)
+    return undecided
 
 
 def determinant(diagonal: np.ndarray, sign: int, single: bool = False) -> complex:

@@ -19,7 +19,7 @@ from multiword.runtime.arrays import (
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
-from ozaki.linalg.determinant import determinant, sign_and_logarithm
+from ozaki.linalg.determinant import determinants, signs_and_logarithms
 from ozaki.linalg.stacks import each
 from ozaki.linalg.triangular import solved, within_range
 
@@ -267,7 +267,7 @@ def det(a: Any) -> Any:
     single = result_dtype(array, array).char in "fF"
 
     def product(x: Array) -> Array:
-        values = [determinant(diagonal, sign, single) for diagonal, sign in _diagonals(x)]
+        values = determinants(*_diagonals(x), single)
         return where_lies(x, values if x.ndim == 3 else values[0], x.dtype)
 
     return each(product, square(a, finite=False), like=(a,))[()]
@@ -286,11 +286,10 @@ def slogdet(a: Any) -> SlogdetResult:
     """
 
     def logarithm(x: Array) -> tuple[Array, Array]:
-        values = [sign_and_logarithm(diagonal, sign) for diagonal, sign in _diagonals(x)]
-        signs, sizes = np.array(values, x.dtype).reshape(-1, 2).T
+        signs, sizes = signs_and_logarithms(*_diagonals(x))
         if x.ndim == 2:
             signs, sizes = signs[0], sizes[0]
-        return where_lies(x, signs, x.dtype), where_lies(x, sizes.real, np.float64)
+        return where_lies(x, signs, x.dtype), where_lies(x, sizes, np.float64)
 
     sign, value = each(logarithm, square(a, finite=False), like=(a,))
     return SlogdetResult(sign[()], value[()])
@@ -371,11 +370,11 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return result if mode == "r" else QRResult(*result)
 
 
-def _diagonals(a: Array) -> list[tuple[np.ndarray, int]]:
+def _diagonals(a: Array) -> tuple[np.ndarray, np.ndarray]:
     """The diagonals of U on the host, and the signs of the permutations, of each matrix."""
     lu, swaps = factor_lu.factored(a)
     diagonals, odd = on_host(lu.diagonal(0, -2, -1)), on_host(swaps.odd_of_each())
-    return [(d, -1 if o else 1) for d, o in zip(np.atleast_2d(diagonals), np.atleast_1d(odd), strict=True)]
+    return np.atleast_2d(diagonals), np.where(np.atleast_1d(odd), -1.0, 1.0)
 
 
 def _refuse_zeros(triangle: Array) -> None:
