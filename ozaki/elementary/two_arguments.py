@@ -63,12 +63,7 @@ def _hypot(m, x, y):
 def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return log(e**x + e**y), correctly rounded: `numpy.logaddexp`.
 
-    As `ozaki.exp`; differs in taking two arrays, which broadcast.
-    A Python number takes the dtype of the other.
-
-    Parameters
-    ----------
-    x, y : arrays as that of `ozaki.exp`.
+    As `ozaki.hypot`; differs in the function.
 
     >>> float(logaddexp(0.0, 0.0))
     0.6931471805599453
@@ -109,12 +104,11 @@ def angle(value: float) -> Callable[[Any, Any], Any]:
 def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle of the point (x, y), from -π to π, correctly rounded: `numpy.atan2`.
 
-    As `ozaki.exp`; differs in taking two arrays, which broadcast.
-    A Python number takes the dtype of the other.
+    As `ozaki.hypot`; differs in the function.
 
     Parameters
     ----------
-    y, x : arrays as that of `ozaki.exp`.
+    y, x : arrays as that of `ozaki.exp`, in this order.
 
     >>> float(atan2(1.0, -1.0))
     2.356194490192345
@@ -169,12 +163,7 @@ def _power(x: float, y: float) -> Fraction | None:
 def pow(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return x**y, correctly rounded: `numpy.pow`.
 
-    As `ozaki.exp`; differs in taking two arrays, which broadcast.
-    A Python number takes the dtype of the other.
-
-    Parameters
-    ----------
-    x, y : arrays as that of `ozaki.exp`.
+    As `ozaki.hypot`; differs in the function.
 
     >>> float(pow(2.0, 0.5))
     1.4142135623730951

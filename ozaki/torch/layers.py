@@ -89,7 +89,7 @@ def _layer_norm_slope(
 ) -> tuple[Tensor | None, ...]:
     """r·(h − Σ h/n − y·Σ(h·y)/n) for h = g·weight and y = (x − m)·r; Σ g·y; Σ g."""
     n, axes = prod(shape), tuple(range(x.dim() - len(shape), x.dim()))
-    y, others = (x - mean) * scale, tuple(range(x.dim() - len(shape)))
+    y = (x - mean) * scale
     of_x = of_weight = of_bias = None
     if needed[0]:
         h = g if weight is None else g * weight
@@ -97,13 +97,13 @@ def _layer_norm_slope(
         of_y = (_dot(rows, along, -1) / n).reshape(mean.shape)
         of_x = (h - _sum(h, axes) / n - y * of_y) * scale
     if needed[1] and weight is not None:
-        of_weight = _over_rows(lambda a, b: sums.dot(a, b, axis=0), others, shape, g, y)
+        of_weight = _over_rows(lambda a, b: sums.dot(a, b, axis=0), shape, g, y)
     if needed[2] and bias is not None:
-        of_bias = _over_rows(lambda a: sums.sum(a, 0), others, shape, g)
+        of_bias = _over_rows(lambda a: sums.sum(a, 0), shape, g)
     return of_x, of_weight, of_bias
 
 
-def _over_rows(reduce: Any, others: tuple[int, ...], shape: Sequence[int], *tensors: Tensor) -> Tensor:
+def _over_rows(reduce: Any, shape: Sequence[int], *tensors: Tensor) -> Tensor:
     """Sum over all dimensions but the last ones, of this shape."""
     rows = [t.reshape(-1, prod(shape)) for t in tensors]
     return of_arrays(reduce, *rows).reshape(tuple(shape))
