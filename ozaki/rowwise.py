@@ -161,6 +161,16 @@ def layer_norm(
     return _each(x, axis, out, compute, weight, bias)
 
 
+def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
+    """Return r, by which `layer_norm` multiplies, rounded to the dtype of x; the axes are kept."""
+
+    def compute(rows: Array, along: int) -> Array:
+        return _scale(rows - mean(rows, along, keepdims=True), along, eps)
+
+    result: Array = _reduced(x, axis, None, True, compute, np.nan)
+    return result
+
+
 @public("Functions of rows", torch="rms_norm", jax="rms_norm")
 @on_device_of_arrays
 def rms_norm(

@@ -22,6 +22,7 @@ from ozaki.sums import api as sums
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
+from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.settings import Settings
 
@@ -47,15 +48,13 @@ def _softmax(name: str, settings: Settings, x: Tensor, dim: int, half_to_float: 
 
 
 def _softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype: Any) -> Tensor | None:
-    """y·(g − Σ g·y)."""
-    return y * (g - _dot(g, y, dim)) if y.dim() and dtype is y.dtype else None
+    return rows.softmax_slope(y, g, _dot(g, y, dim)) if y.dim() and dtype is y.dtype else None
 
 
 def _log_softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype: Any) -> Tensor | None:
-    """g − exp(y)·Σ g."""
     if not y.dim() or dtype is not y.dtype:
         return None
-    return g - torch.exp(y) * _sum(g, dim)
+    return rows.log_softmax_slope(y, g, _sum(g, dim))
 
 
 # layer norm -------------------------------------------------------------------------------------------
@@ -68,12 +67,8 @@ def _layer_norm(
     y = of_arrays(lambda a: rowwise.layer_norm(a, axes, eps=eps), x)
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
-    mean, scale = of_arrays(lambda a: sums.mean(a, axes, keepdims=True), x), _inverse_deviation(x, axes, eps)
-    return y, mean, scale
-
-
-def _inverse_deviation(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
-    return torch.rsqrt(of_arrays(lambda a: var(a, axes, keepdims=True), x) + eps)
+    mean = of_arrays(lambda a: sums.mean(a, axes, keepdims=True), x)
+    return y, mean, of_arrays(lambda a: rowwise.inverse_deviation(a, axes, eps), x)
 
 
 def _layer_norm_slope(
@@ -87,15 +82,14 @@ def _layer_norm_slope(
     bias: Tensor | None,
     needed: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
-    """r·(h − Σ h/n − y·Σ(h·y)/n) for h = g·weight and y = (x − m)·r; Σ g·y; Σ g."""
+    """Return the derivatives of x, for g·weight and y = (x − m)·r; of the weight, Σ g·y; of the bias, Σ g."""
     n, axes = prod(shape), tuple(range(x.dim() - len(shape), x.dim()))
     y = (x - mean) * scale
     of_x = of_weight = of_bias = None
     if needed[0]:
         h = g if weight is None else g * weight
-        rows, along = h.flatten(-len(shape)), y.flatten(-len(shape))
-        of_y = (_dot(rows, along, -1) / n).reshape(mean.shape)
-        of_x = (h - _sum(h, axes) / n - y * of_y) * scale
+        product = _dot(h.flatten(-len(shape)), y.flatten(-len(shape)), -1).reshape(mean.shape)
+        of_x = rows.norm_slope(y, h, scale, product, n, _sum(h, axes))
     if needed[1] and weight is not None:
         of_weight = _over_rows(lambda a, b: sums.dot(a, b, axis=0), shape, g, y)
     if needed[2] and bias is not None:
@@ -105,8 +99,8 @@ def _layer_norm_slope(
 
 def _over_rows(reduce: Any, shape: Sequence[int], *tensors: Tensor) -> Tensor:
     """Sum over all dimensions but the last ones, of this shape."""
-    rows = [t.reshape(-1, prod(shape)) for t in tensors]
-    return of_arrays(reduce, *rows).reshape(tuple(shape))
+    flat = [t.reshape(-1, prod(shape)) for t in tensors]
+    return of_arrays(reduce, *flat).reshape(tuple(shape))
 
 
 # losses -----------------------------------------------------------------------------------------------
@@ -261,17 +255,13 @@ def _spread(
     *,
     correction: float | None = None,
     keepdim: bool = False,
-) -> Tensor | None:
-    if x.is_complex():
-        return None
+) -> Tensor:
     ddof = 1 if correction is None else correction
     return of_arrays(lambda a: function(a, _axes(dim, x), ddof=ddof, keepdims=keepdim), x)
 
 
 def _spread_and_mean(function: Any, settings: Settings, x: Tensor, *given: Any, **options: Any) -> Any:
     spread = _spread(function, settings, x, *given, **options)
-    if spread is None:
-        return None
     dim, keepdim = (given or (options.get("dim"),))[0], options.get("keepdim", False)
     return spread, of_arrays(lambda a: sums.mean(a, _axes(dim, x), keepdims=keepdim), x)
 
@@ -289,21 +279,9 @@ def _norm(
     *,
     dtype: Any = None,
 ) -> Tensor | None:
-    if ord != 2 or (dtype is not None and dtype is not x.dtype) or x.is_complex():
+    if ord != 2 or (dtype is not None and dtype is not x.dtype):
         return None
-    axes = _axes(dim, x) or tuple(range(x.dim()))
-    return of_arrays(lambda a: _root_of_squares(a, axes, keepdim), x)
-
-
-def _root_of_squares(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    ndim = x.ndim
-    if not ndim:
-        return sums.norm(x.reshape(1)).reshape(())
-    kept = [a for a in range(ndim) if a not in {d % ndim for d in axes}]
-    rows = x.transpose(*kept, *(d % ndim for d in axes)).reshape(*(x.shape[a] for a in kept), -1)
-    result = sums.norm(rows, axis=-1)
-    shape = [1 if a not in kept else x.shape[a] for a in range(ndim)]
-    return namespace(x).asarray(result).reshape(shape if keepdims else [x.shape[a] for a in kept])
+    return of_arrays(lambda a: sums.norm(a, axis=_axes(dim, x), keepdims=keepdim), x)
 
 
 def _cumsum(settings: Settings, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor | None:

@@ -146,16 +146,32 @@ def _keep_argument(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.eps = inputs[-1]
 
 
+def softmax_slope(y: Tensor, gradient: Tensor, product: Tensor) -> Tensor:
+    """Return the derivative of a softmax y, y·(g − Σ g·y), for product = Σ g·y."""
+    return y * (gradient - product)
+
+
+def log_softmax_slope(y: Tensor, gradient: Tensor, total: Tensor) -> Tensor:
+    """Return the derivative of a logarithm y of a softmax, g − e**y·Σ g, for total = Σ g."""
+    return gradient - elementary("exp", y) * total
+
+
+def norm_slope(
+    y: Tensor, gradient: Tensor, scale: Tensor, product: Tensor, n: int, total: Tensor | None = None
+) -> Tensor:
+    """Return the derivative of y = (x − m)·r, r·(g − Σ g/n − y·Σ g·y/n), or of y = x·r, without Σ g."""
+    rest = gradient if total is None else gradient - total / n
+    return (rest - y * (product / n)) * scale
+
+
 def _of_softmax(ctx: Any, gradient: Tensor) -> Tensor:
-    """y·(g − Σ g·y)."""
     (y,) = ctx.saved_tensors
-    return y * (gradient - _dot(gradient, y))
+    return softmax_slope(y, gradient, _dot(gradient, y))
 
 
 def _of_log_softmax(ctx: Any, gradient: Tensor) -> Tensor:
-    """g − e**y·Σ g."""
     (y,) = ctx.saved_tensors
-    return gradient - elementary("exp", y) * _sum(gradient)
+    return log_softmax_slope(y, gradient, _sum(gradient))
 
 
 def _of_logsumexp(ctx: Any, gradient: Tensor) -> Tensor:
@@ -165,21 +181,20 @@ def _of_logsumexp(ctx: Any, gradient: Tensor) -> Tensor:
 
 
 def _of_layer_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-    """r·(g − mean g − y·mean(g·y)), r = 1/√(mean d² + eps), d = x − mean x, y = d·r."""
+    """r = 1/√(mean d² + eps), d = x − mean x, y = d·r."""
     (x,), n = ctx.saved_tensors, gradient.shape[-1]
     centred = x - mean(_wide(x), [x.dim() - 1], True).to(x.dtype)
     scale = elementary("rsqrt", _dot(centred, centred) / n + ctx.eps)
     y = centred * scale
-    rest = gradient - _sum(gradient) / n - y * (_dot(gradient, y) / n)
-    return rest * scale, None
+    return norm_slope(y, gradient, scale, _dot(gradient, y), n, _sum(gradient)), None
 
 
 def _of_rms_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-    """r·(g − y·mean(g·y)), r = 1/√(mean x² + eps), y = x·r."""
+    """r = 1/√(mean x² + eps), y = x·r."""
     (x,), n = ctx.saved_tensors, gradient.shape[-1]
     scale = elementary("rsqrt", _dot(x, x) / n + ctx.eps)
     y = x * scale
-    return (gradient - y * (_dot(gradient, y) / n)) * scale, None
+    return norm_slope(y, gradient, scale, _dot(gradient, y), n), None
 
 
 def _wide(x: Tensor) -> Tensor:
