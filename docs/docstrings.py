@@ -43,7 +43,7 @@ class Markdown(griffe.Extension):
                 "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
-        for name in elementary.NAMES:
+        for name in elementary.ALL:
             text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
 

@@ -15,6 +15,7 @@ from ozaki.api import (
 from ozaki.arrays import array
 from ozaki.contractions import einsum, inner, matvec, outer, tensordot, vecdot
 from ozaki.elementary.angles import acos, asin, atan, cos, cospi, sin, sinpi, tan
+from ozaki.elementary.complex_numbers import abs, angle
 from ozaki.elementary.exponentials import (
     cosh,
     elu,

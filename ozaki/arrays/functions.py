@@ -264,15 +264,19 @@ def _qr(accuracy: Any, a: Any, mode: str = "reduced") -> Any:
 
 
 def _elementary(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an elementary function of real numbers, in the dtype that NumPy's has; None for others."""
+    """Return an elementary function of the kinds of numbers that it takes, in the dtype that NumPy's has.
+
+    None for others: absolute values of real numbers are exact.
+    """
+    kinds_taken = {"abs": {"c"}, "exp": {*"biufc"}, "log": {*"biufc"}}.get(function.__name__, {*"biuf"})
 
     def computed(accuracy: Any, *x: Any, dtype: Any = None, **options: Any) -> Any:
         kinds = kinds_of(x)
-        if options or not _rounds(*x, dtype=dtype, integers=ufunc is not np.power) or "c" in kinds:
+        if options or not _rounds(*x, dtype=dtype, integers=ufunc is not np.power) or kinds - kinds_taken:
             return None
         if dtype is None:  # of integers of 8 bits it is float16; a Python number takes the other's
             given = [v if type(v) in (int, float) else np.asanyarray(v).dtype for v in x]
-            dtype = np.result_type(*given) if kinds == {"f"} else _natural(ufunc, x)
+            dtype = np.result_type(*given) if kinds <= {"f", "c"} else _natural(ufunc, x)
         return function(*[np.asanyarray(v).astype(dtype, casting="same_kind", copy=False) for v in x])
 
     return computed
@@ -285,7 +289,7 @@ def _natural(ufunc: np.ufunc, x: Sequence[Any]) -> np.dtype:
 
 _ELEMENTARY = {
     ufunc: PUBLIC[name].value
-    for name in elementary.NAMES
+    for name in elementary.ALL
     if isinstance(ufunc := getattr(np, name, None), np.ufunc)
     if ufunc is not np.sqrt  # IEEE 754's: NumPy's is the same
 }

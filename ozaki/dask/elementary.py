@@ -70,5 +70,5 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     return lazy
 
 
-ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.NAMES}
+ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.ALL}
 """The elementary functions, by name."""

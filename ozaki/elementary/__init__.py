@@ -10,14 +10,24 @@ a longer text decides, and integers of as many bits as that takes what even this
     words      sums of two float64; `cores`: exp, log, sin, atan of these; `many`: the same in many digits
     exponentials, logarithms, angles, normal, two_arguments
                the functions: each a public one beside its text, with the range in which that holds and
-               special values (`record`)
+               special values (`record`); `parts`: what those of complex numbers are made of (`complex_numbers`)
     rounding   from a text's number to a float
     evaluate   on a CPU, by `loops_numba`; `cuda`: on a GPU; `api`: arguments and layouts
 """
 
-from ozaki.elementary import angles, exponentials, logarithms, normal, two_arguments  # noqa: F401  # to fill the table
+from ozaki.elementary import (  # noqa: F401  # to fill the table
+    angles,
+    complex_numbers,
+    exponentials,
+    logarithms,
+    normal,
+    parts,
+    two_arguments,
+)
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.public import PUBLIC
 
 NAMES = tuple(name for name in PUBLIC if name in FUNCTIONS)
-"""The public functions."""
+"""The public functions of real numbers, each of which has a text."""
+ALL = tuple(name for name, record in PUBLIC.items() if record.heading == "Elementary functions")
+"""These, and abs and angle of complex numbers, which have no derivatives."""

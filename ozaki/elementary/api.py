@@ -23,8 +23,10 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.floats import is_default
+from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_few
 from ozaki.elementary.record import FUNCTIONS
+from ozaki.rounding.conversion import joined
 from ozaki.tuning import FEW_ARGUMENTS
 
 FORMATS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
@@ -42,7 +44,7 @@ def float_of(dtype: np.dtype) -> str:
 
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
-    if out is None and where is True:
+    if out is None and where is True and name in FUNCTIONS:
         result = _of_few(name, *x)
         if result is not None:
             return result
@@ -70,6 +72,10 @@ def _of_few(name: str, x: Any, *others: Any) -> Any:
 
 @on_device_of_arrays
 def _applied(name: str, x: Sequence[Any], out: Array | None, where: Any) -> Any:
+    if name in PARTS:
+        z = as_array(x[0], "x")
+        if z.dtype.kind == "c" or name not in FUNCTIONS:
+            return _by_parts(name, z, out, where)
     names = FUNCTIONS[name].names
     arrays, dtype = operands(name, x)
     mask = None if where is True else as_array(where, "where")
@@ -85,6 +91,23 @@ def _applied(name: str, x: Sequence[Any], out: Array | None, where: Any) -> Any:
         else:
             result = _masked(name, arrays, shape, dtype, out, mask)
     return result if out is not None or is_cupy(result) else result[()]
+
+
+def _by_parts(name: str, x: Array, out: Array | None, where: Any) -> Any:
+    """Return a function's values of complex numbers, or of real ones that it takes for such."""
+    is_complex = x.dtype.kind == "c"
+    plane = (x.real, x.imag) if is_complex else (x, 0.0)
+    parts = [(part, plane[::-1] if FUNCTIONS[part].names == "yx" else plane) for part in PARTS[name]]
+    if len(parts) == 1:
+        return _applied(*parts[0], out, where)
+    values = [_applied(*part, None, where) for part in parts]
+    if out is not None:
+        check_out(out, x, np.shape(values[0]), x.dtype)
+    result = joined([namespace(x).asarray(v) for v in values], x.dtype)
+    if out is None:
+        return result if is_cupy(result) else result[()]
+    namespace(x).copyto(out, result, where=as_array(where, "where"))
+    return out
 
 
 def operands(name: str, x: Sequence[Any]) -> tuple[list[Array], np.dtype]:

@@ -23,9 +23,11 @@ ORDINARY = 2.0**20
 class Machine(Words):
     """The functions that texts are written in, on float64 values."""
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, of_single: bool = False) -> None:
         super().__init__(bits)
         self.doubts: list[Any] = []
+        self.most = 300 if of_single else 1900
+        """The largest power of two of results, which are infinite far below."""
 
     @property
     def last(self) -> bool:
@@ -79,7 +81,7 @@ class Machine(Words):
         return self.number(s, e + low)
 
     def exp(self, x: Number, base: str = "e") -> tuple[Number, Any]:
-        """Return M and e, base**x = M·2**e, for |x·log(base)| < 800; M is between 0.99 and 2."""
+        """Return M and e, base**x = M·2**e, for |x·log(base)| <= 1500; M is between 0.99 and 2."""
         r, k = self._reduced(x, base)
         p = self.series(r, EXP, LARGEST_R, self.bits - 8)
         power_of_two = self.row("powers", tables.powers(), k & 127, 0)
@@ -149,6 +151,25 @@ class Machine(Words):
             return self.number(*ordered_sum(s, e + (of_z.lo + low)))
         low_words = self.number(count) * self.number(*rest) + self.row("logs", table, i, 2)
         return (self.number(high) + of_z) + low_words
+
+    def log_of_squares(self, a: Any, b: Any, octaves: Any = 0) -> tuple[Number, Any]:
+        """Return L and e, log((a² + b²)·2**octaves) = L·2**e, for a >= b >= 0 between 2**-474 and 2**425.
+
+        Near 1 it is log1p of a² + b² - 1, which is added up without an error; for a = 1 and a tiny b it is b².
+        """
+        (p, e), (q, f) = two_product(a, a), two_product(b, b)
+        if self.pairs:
+            total, less = self.number(p, e) + self.number(q, f), self._collected([p, -1.0, q, e, f])
+        else:
+            total, less = self.number(p + q), self.number((p - 1.0) + q)  # exact squares of float32
+        near = (p > 0.25) & (p < 2.0)
+        sums = [*two_sum(1.0, less.hi), less.lo]
+        rest = [total.hi, *([total.lo, 0.0] if self.pairs else [0.0, None])]
+        terms = [x if y is None else where(near, x, y) for x, y in zip(sums, rest, strict=True)]
+        L = self._log(*terms, octaves)
+        tiny = (a == 1.0) & (b < 2.0**-300)
+        square = self.number(*two_product(b * 2.0**600, b * 2.0**600))
+        return self.where(tiny, square, L), where(tiny, -1200, 0)
 
     def cbrt(self, x: Any) -> tuple[Number, Any]:
         """Return M and e, x**(1/3) = M·2**e, of x >= 2**-1022: (m·r)**(1/3)·(2**j/r)**(1/3)."""

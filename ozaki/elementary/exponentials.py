@@ -32,7 +32,7 @@ def exp(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     Parameters
     ----------
     x : array of any shape, float16, bfloat16, float32 or float64, NumPy or CuPy; integers and booleans count
-        as float64.
+        as float64. complex64 and complex128 in `exp`, `log`, `abs` and `angle`.
     out : array of the result's shape and dtype, on the same device, to be filled; x itself may be it.
     where : booleans that broadcast with x: elements elsewhere keep what `out` has, or are 0.
 
@@ -40,11 +40,13 @@ def exp(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     -------
     Array of the dtype of x, or float64: the exact value for each number, rounded to nearest, ties to even.
     The same bits on a CPU, with and without numba, and on a GPU. Infinities, NaN and signs of zero as in IEEE
-    754 and annex F of C; a NaN is always the same one. No warnings.
+    754 and annex F of C; a NaN is always the same one. No warnings. Of a complex x both parts of the exact
+    value, e**x.real·cos(x.imag) and e**x.real·sin(x.imag), are each rounded once, however small one is beside
+    the other, with annex G's infinities and NaN.
 
     Raises
     ------
-    TypeError : x is complex, a `numpy.longdouble` or not numeric, or has integers beyond 2**53; where is not
+    TypeError : x is complex in another function, a `numpy.longdouble` or not numeric, or has integers beyond 2**53; where is not
         boolean; out is no array of x's kind and of the result's dtype.
     ValueError : shapes do not broadcast; out has another shape, or is read-only.
 

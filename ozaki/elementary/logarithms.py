@@ -32,7 +32,8 @@ def _logarithm(m, x):
 def log(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the natural logarithm of x, correctly rounded: `numpy.log`.
 
-    As `ozaki.exp`; differs in the function.
+    As `ozaki.exp`; differs in the function. Of a complex x the parts are log |x|, to the last digit for |x|
+    near 1, too, and the angle of x, each rounded once.
 
     >>> float(log(10.0))
     2.302585092994046

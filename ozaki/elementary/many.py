@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from ozaki.elementary import digits, tables
@@ -12,6 +13,7 @@ class Many:
     """As `cores.Machine`, of single arguments, with relative errors of some 2**(8 - bits)."""
 
     pairs = last = True
+    most = 10**6
 
     def __init__(self, bits: int) -> None:
         self.bits, self.lost = bits, 0
@@ -63,6 +65,12 @@ class Many:
     def log1p(self, x: Any, octaves: int = 0) -> Big:
         x = self.number(x)
         return digits.log((Big.of(x, 2 * self.bits) + 1).scaled(octaves)) if octaves else digits.log1p(x)
+
+    def log_of_squares(self, a: float, b: float, octaves: int = 0) -> tuple[Big, int]:
+        less = Fraction(a) ** 2 + Fraction(b) ** 2 - 1
+        if not octaves and abs(less) < 0.75:
+            return digits.log1p(Big.of(less, self.bits)), 0
+        return digits.log(Big.of(less + 1, self.bits).scaled(octaves)), 0
 
     def square_root(self, x: Any) -> Big:
         return self.number(x).sqrt()

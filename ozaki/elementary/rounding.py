@@ -27,7 +27,7 @@ MARGIN = {48: 3, 70: 3, 105: 12}
 
 def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[Any, Any]:
     """Return a function's values, and whether they are undecided, of float64 arrays or traced values."""
-    m = Machine(LAST if last else FIRST[of_single])
+    m = Machine(LAST if last else FIRST[of_single], of_single)
     inside = (x[0] >= function.low) & (x[0] <= function.high)
     number = function.text(m, where(inside, x[0], function.safe), *x[1:])
     number, e = number if isinstance(number, tuple) else (number, None)

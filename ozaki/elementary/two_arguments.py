@@ -12,11 +12,17 @@ from ozaki.elementary import values
 from ozaki.elementary.record import apply, decaying, elementary, function, integral, with_sign
 
 
-def _even_scale(m, large):
-    """A power of two by which the squares of numbers up to `large` stay in range, and its exponent."""
-    huge, small = large > 2.0**500, large < 2.0**-400
+def even_scale(m, large, most=2.0**500, least=2.0**-400):
+    """A power of two by which the squares of numbers up to `large` stay in range, and minus its exponent."""
+    huge, small = large > most, large < least
     scale = m.where(huge, 2.0**-600, m.where(small, 2.0**600, 1.0))
     return scale, m.where(huge, 600, m.where(small, -600, 0))
+
+
+def by_size(m, x, y):
+    """Return the magnitudes, the larger one first."""
+    a, b = abs(x), abs(y)
+    return m.where(a > b, a, b), m.where(a > b, b, a)
 
 
 either_nan = (lambda x, y: (x != x) | (y != y)), nan
@@ -52,9 +58,8 @@ def hypot(x: Array, y: Array, out: Array | None = None, *, where: Any = True) ->
 )
 def _hypot(m, x, y):
     """√(x² + y²)."""
-    a, b = abs(x), abs(y)
-    large, small = m.where(a > b, a, b), m.where(a > b, b, a)
-    scale, e = _even_scale(m, large)
+    large, small = by_size(m, x, y)
+    scale, e = even_scale(m, large)
     large, small = m.number(large).times_power(scale), m.number(small).times_power(scale)
     return (large * large + small * small).sqrt(), e
 
@@ -134,7 +139,7 @@ def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) ->
 def _atan2(m, y, x):
     """The angle of (x, y), from -π to π."""
     a, b = abs(y), abs(x)
-    scale, _ = _even_scale(m, m.where(a > b, a, b))
+    scale, _ = even_scale(m, m.where(a > b, a, b))
     m.doubtful(a * 2.0**450 < b * 2.0**-450)  # perhaps a subnormal result
     theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale))
     return with_sign(m, y, m.where(x < 0.0, m.constant("pi") - theta, theta))

@@ -153,6 +153,6 @@ def nearest(t: Any, dtype: Any) -> Any:
     digits, least = info.nmant + 1, int(info.minexp) - info.nmant
     place = max(mp.frexp(t)[1] - digits, least) if t else least
     count = int(mp.nint(mp.ldexp(abs(t), -place)))  # of ties the even one
-    value = math.inf if place > info.maxexp else math.ldexp(count, place)
+    value = math.inf if count.bit_length() + place > 1024 else math.ldexp(count, place)
     with np.errstate(over="ignore"):
         return info.dtype.type(math.copysign(value, t))

@@ -54,6 +54,8 @@ def test_errors(name, of_single, last):
             value = function.text(many, *(float(z[i]) for z in x))
             value, k = value if isinstance(value, tuple) else (value, 0)
             exact = Fraction(value.m) * Fraction(2) ** (value.e + int(k))
+            if abs(exact) >= 2**1025:  # infinite, however large
+                continue
             error = abs(found - exact) / abs(exact) if exact else abs(found)
             assert many.lost < 100
             if name != "sqrt":  # whose first word is the result

@@ -257,7 +257,8 @@ def test_without_a_compiler():
 
 def test_every_public_function_has_a_reference():
     assert sorted(REFERENCES) == NAMES
-    assert sorted([*ozaki.elementary.NAMES, "exp_minus", "gelu_tanh"]) == sorted(FUNCTIONS)
+    not_public = ("exp_minus", "gelu_tanh", "exp_cos", "exp_sin", "log_abs")
+    assert sorted([*ozaki.elementary.NAMES, *not_public]) == sorted(FUNCTIONS)
 
 
 def test_nearest_is_checked_against_fractions():

@@ -1,4 +1,4 @@
-"""pow, atan2, hypot, logaddexp: correctly rounded, the same by every road, with NumPy's special values."""
+"""pow, atan2, hypot, logaddexp, parts of complex functions: correctly rounded, the same by every road, with NumPy's special values."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,25 @@ EXACT = {
     "pow": mp.power,
     "logaddexp": lambda x, y: mp.log(mp.exp(x) + mp.exp(y)),
     "exp_minus": lambda x, y: mp.exp(x - y),
+    "exp_cos": lambda x, y: mp.exp(x) * mp.cos(y),
+    "exp_sin": lambda x, y: mp.exp(x) * mp.sin(y),
+    "log_abs": lambda x, y: mp.log(x * x + y * y) / 2,
 }
 THEIRS = {"hypot": np.hypot, "atan2": np.arctan2, "pow": np.power, "logaddexp": np.logaddexp}
 THEIRS["exp_minus"] = lambda x, y: np.exp(x - y)
+THEIRS["exp_cos"] = lambda x, y: np.exp(plane(x, y)).real
+THEIRS["exp_sin"] = lambda x, y: np.exp(plane(x, y)).imag
+THEIRS["log_abs"] = lambda x, y: np.log(plane(x, y)).real
 NAMES = sorted(EXACT)
 SPECIAL = [0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e300, -1e300, 5e-324, -5e-324]
 SPECIAL += [2.0**52 + 1, -(2.0**52) - 1, 2.0**53]
+
+
+def plane(x, y):
+    """x + iy, whose parts are these whatever they are."""
+    z = np.empty(x.shape, np.result_type(x, np.complex64))
+    z.real, z.imag = x, y
+    return z
 
 
 def pairs(name, n, dtype=np.float64):
@@ -38,6 +51,17 @@ def pairs(name, n, dtype=np.float64):
         x[1], y[1] = z, np.log1p(-np.exp(z))
     elif name == "exp_minus":
         x[1], y[1] = rng.uniform(-700, 700, n), np.exp2(rng.uniform(-60, 8, n))
+    elif name.startswith("exp_"):
+        x[1], y[1] = rng.uniform(-700, 700, n), np.exp2(rng.uniform(-60, 60, n))
+        x[2] = x[2] % 700
+        x.append(rng.uniform(0, 1400, n)), y.append(np.exp2(rng.uniform(-1060, -100, n)))
+        x.append(rng.uniform(-760, -600, n)), y.append(np.pi / 2 * rng.integers(1, 9, n))
+    elif name == "log_abs":
+        wide, turn = np.exp2(rng.uniform(-1060, 1020, (2, n))), rng.uniform(-4, 4, n)
+        x[1], y[1] = wide if dtype is np.float64 else wide**0.1
+        x[2], y[2] = np.cos(turn), np.sin(turn)
+        x.append(np.ones(n)), y.append(np.exp2(rng.uniform(-1000, -1, n)))
+        x.append(np.full(n, np.sqrt(0.5))), y.append(np.sqrt(0.5) + rng.integers(-3, 4, n) * 2.0**-53)
     else:
         wide = np.exp2(rng.uniform(-1000, 1000, (2, n)))
         x.append(wide[0]), y.append(-wide[1])
@@ -51,7 +75,7 @@ def pairs(name, n, dtype=np.float64):
 @pytest.mark.parametrize("name", NAMES)
 def test_against_mpmath(name, dtype):
     x, y = pairs(name, 60, dtype)
-    with mp.workprec(3000 if name == "atan2" else 700):
+    with mp.workprec(3000 if name in ("atan2", "log_abs") else 700):
         exact = [
             nearest(EXACT[name](mp.mpf(float(a)), mp.mpf(float(b))), dtype) for a, b in zip(x, y, strict=True)
         ]
