@@ -6,6 +6,8 @@ it is, in as many lines as it takes`, where NumPy's form would take the first li
 
 import re
 import sys
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import griffe
@@ -28,6 +30,16 @@ class Markdown(griffe.Extension):
         if obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
 
+    def on_function_instance(self, *, func, **_):
+        """Show what a Krylov method takes; its text gets a system that is made of that."""
+        if any(decorator.callable_path.endswith("krylov_method") for decorator in func.decorators):
+            public = getattr(import_module(func.module.path), func.name)
+            shown = [
+                griffe.Parameter(p.name, kind=griffe.ParameterKind(p.kind.description), default=_default(p))
+                for p in signature(public).parameters.values()
+            ]
+            func.parameters = griffe.Parameters(*shown)
+
     def on_module_members(self, *, mod, **_):
         """Document functions that are made of those of `ozaki`, and have no source."""
         if mod.path in ("ozaki.torch", "ozaki.jax"):
@@ -46,6 +58,10 @@ class Markdown(griffe.Extension):
         for name in elementary.ALL:
             text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
+
+
+def _default(parameter):
+    return None if parameter.default is parameter.empty else repr(parameter.default)
 
 
 def markdown(docstring: str) -> str:

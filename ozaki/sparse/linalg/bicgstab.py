@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from multiword.runtime.arrays import Array, on_device_of_arrays
-from ozaki.sparse.linalg.system import Progress, System
+from multiword.runtime.arrays import Array
+from ozaki.sparse.linalg.system import System, krylov_method
 from ozaki.sparse.linalg.vectors import Scalar, added, dot, magnitude, norm, product, quotient
 
 _BREAKDOWN = float(np.finfo(np.float64).eps) ** 2
 
 
-@on_device_of_arrays
-def bicgstab(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 0.0,
-    maxiter: int | None = None,
-    M: Any = None,
-    callback: Callable[[Array], Any] | None = None,
-    progress: Progress = False,
-) -> tuple[Array, int]:
+@krylov_method
+def bicgstab(system: System) -> tuple[Array, int]:
     """Return the solution of Ax = b for a general A, as `scipy.sparse.linalg.bicgstab` does.
 
     As `cg`; differs in taking any square matrix. info is −10 or −11 where the method breaks down.
@@ -37,7 +23,6 @@ def bicgstab(
     >>> np.allclose(x, [1, 2]), info
     (True, 0)
     """
-    system = System.of(A, b, x0, rtol, atol, maxiter, M, callback, progress)
     x, r = system.x, system.residual()
     shadow, p, v = r.copy(), r, r
     before: Scalar = 1.0
@@ -72,6 +57,5 @@ def bicgstab(
             return x, -11
         omega = quotient(dot(t, s), square)
         x, r, before = added(x, omega, stabilizer), added(s, -omega, t), rho
-        if callback is not None:
-            callback(x)
+        system.callback(x)
     return x, 0 if norm(r) <= system.tolerance else system.limit

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from multiword.runtime.arrays import Array, on_device_of_arrays
-from ozaki.sparse.linalg.system import Progress, System
+from multiword.runtime.arrays import Array
+from ozaki.sparse.linalg.system import System, krylov_method
 from ozaki.sparse.linalg.vectors import added, dot, norm, quotient
 
 
-@on_device_of_arrays
-def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 0.0,
-    maxiter: int | None = None,
-    M: Any = None,
-    callback: Callable[[Array], Any] | None = None,
-    progress: Progress = False,
-) -> tuple[Array, int]:
+@krylov_method
+def cg(system: System) -> tuple[Array, int]:
     """Return the solution of Ax = b for a Hermitian positive definite A, as `scipy.sparse.linalg.cg` does.
 
     Every iterate has the same bits on every machine, if A and M are matrices, or operators whose products do.
@@ -57,7 +43,6 @@ def cg(
     >>> cg(csr_array([[4.0, 1.0], [1.0, 3.0]]), np.array([6.0, 7.0]))
     (array([1., 2.]), 0)
     """
-    system = System.of(A, b, x0, rtol, atol, maxiter, M, callback, progress)
     x, r = system.x, system.residual()
     p, before = r, 0.0
     for iteration in range(system.limit):
@@ -74,8 +59,7 @@ def cg(
             return x, iteration or -1
         alpha = quotient(rho, curvature)
         x, r, before = added(x, alpha, p), added(r, -alpha, q), rho
-        if callback is not None:
-            callback(x)
+        system.callback(x)
     return x, 0 if norm(r) <= system.tolerance else system.limit
 
 

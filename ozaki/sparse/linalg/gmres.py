@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from multiword.runtime.arrays import Array, on_device_of_arrays
-from ozaki.sparse.linalg.system import Progress, System
+from multiword.runtime.arrays import Array
+from ozaki.sparse.linalg.system import System, krylov_method
 from ozaki.sparse.linalg.vectors import (
     Scalar,
     added,
@@ -20,20 +17,8 @@ from ozaki.sparse.linalg.vectors import (
 )
 
 
-@on_device_of_arrays
-def gmres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 0.0,
-    restart: int | None = None,
-    maxiter: int | None = None,
-    M: Any = None,
-    callback: Callable[[Array], Any] | None = None,
-    progress: Progress = False,
-) -> tuple[Array, int]:
+@krylov_method
+def gmres(system: System, *, restart: int | None = None) -> tuple[Array, int]:
     """Return the solution of Ax = b for a general A, as `scipy.sparse.linalg.gmres` does.
 
     As `cg`; differs in taking any square matrix, in `restart`, and in M, which is applied from the right: the
@@ -50,7 +35,6 @@ def gmres(
     >>> np.allclose(x, [1, 2]), info
     (True, 0)
     """
-    system = System.of(A, b, x0, rtol, atol, maxiter, M, callback, progress)
     length = min(20 if restart is None else restart, system.b.size)
     for cycle in range(system.limit):
         r = system.residual()
@@ -60,8 +44,7 @@ def gmres(
             return system.x, 0
         update = _cycle(system, r, size, length, cycle)
         system.x, system.given = system.x + update, True
-        if callback is not None:
-            callback(system.x)
+        system.callback(system.x)
     return system.x, 0 if norm(system.residual()) <= system.tolerance else system.limit
 
 

@@ -1,16 +1,17 @@
-"""What the methods are given: a system, its preconditioner, tolerances and who is told about the steps."""
+"""What all methods begin with: SciPy's arguments, and the system that they make."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, namespace
+from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays
 from ozaki.api import matmul
 from ozaki.public import is_sparse
 from ozaki.sparse.linalg.vectors import norm
@@ -21,16 +22,19 @@ Progress = bool | Callable[[int, float, float], None]
 
 @dataclass
 class System:
-    """Ax = b, ready to be solved.
+    """A linear system Ax = b with all that a method needs to solve it.
 
     Attributes
     ----------
-    matvec, precondition : x -> Ax and r -> Mr, in `dtype`.
-    b, x : the right side and the first guess, vectors of float64 or complex128.
-    tolerance : of the norm of a residual, max(rtol·‖b‖, atol).
-    limit : of the iterations.
-    callback : called with x after each iteration, if there is one.
-    progress : as in `cg`. given : whether x may be other than zero.
+    matvec : the function that returns Ax for a vector x of b's dtype.
+    precondition : the function that returns Mr for a residual r.
+    b : the right side, a vector of float64 or complex128.
+    x : the first guess, a vector like b. `gmres` replaces it after each cycle.
+    tolerance : the norm of a residual at which the iteration ends, max(rtol·‖b‖, atol).
+    limit : the largest number of iterations.
+    callback : a function that is called with x after each iteration; it may do nothing.
+    progress : as in `cg`.
+    given : False where x is known to be zero, so that b is the residual.
     """
 
     matvec: Operator
@@ -39,7 +43,7 @@ class System:
     x: Array
     tolerance: float
     limit: int
-    callback: Callable[..., Any] | None
+    callback: Callable[[Array], Any]
     progress: Progress
     given: bool
 
@@ -53,7 +57,7 @@ class System:
         atol: float,
         maxiter: int | None,
         M: Any,
-        callback: Callable[..., Any] | None,
+        callback: Callable[[Array], Any] | None,
         progress: Progress = False,
     ) -> System:
         """Return the system of a method's arguments. ValueError for shapes that do not fit, Inf and NaN."""
@@ -85,7 +89,8 @@ class System:
         tolerance = max(float(atol), float(rtol) * size)
         apply = partial(_applied, dtype=dtype)
         products = partial(apply, matvec), partial(apply, precondition)
-        return cls(*products, b, x, tolerance, limit, callback, progress, given=x0 is not None)
+        told = callback or (lambda x: None)
+        return cls(*products, b, x, tolerance, limit, told, progress, given=x0 is not None)
 
     def residual(self) -> Array:
         """Return b − Ax."""
@@ -102,6 +107,34 @@ class System:
 def _applied(operator: Operator, x: Array, dtype: np.dtype) -> Array:
     y = operator(x)
     return y.reshape(-1).astype(dtype, copy=False)
+
+
+def krylov_method(iterate: Callable[..., tuple[Array, int]]) -> Callable[..., tuple[Array, int]]:
+    """Return the public function of a method, with SciPy's arguments: `iterate` gets the system they make.
+
+    Keyword arguments of `iterate` become the public function's, beside those that all methods have.
+    """
+
+    def solve(
+        A: Any,
+        b: Any,
+        x0: Any = None,
+        *,
+        rtol: float = 1e-5,
+        atol: float = 0.0,
+        maxiter: int | None = None,
+        M: Any = None,
+        callback: Callable[[Array], Any] | None = None,
+        progress: Progress = False,
+        **own: Any,
+    ) -> tuple[Array, int]:
+        return iterate(System.of(A, b, x0, rtol, atol, maxiter, M, callback, progress), **own)
+
+    shared = [p for p in signature(solve).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    own = list(signature(iterate).parameters.values())[1:]
+    public = wraps(iterate)(solve)
+    public.__signature__ = signature(iterate).replace(parameters=[*shared, *own])  # type: ignore[attr-defined]
+    return on_device_of_arrays(public)
 
 
 def operator_of(a: Any, name: str, like: np.dtype) -> tuple[tuple[int, int], np.dtype, Operator]:
