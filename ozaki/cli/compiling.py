@@ -1,42 +1,54 @@
 """`python -m ozaki compile`: compile now what would be compiled at first use, for containers and clusters.
 
-For a CPU that is every function, for a GPU the kernels of usual calls: others depend on sizes and on data.
+For a CPU that is every function, in a process for each core; for a GPU the kernels of usual calls: others
+depend on sizes and on data.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing import get_context
 from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.progress import track
 
 import ozaki
-from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.arrays import import_cupy
-from multiword.runtime.compiled import compiled
+from multiword.runtime.compiled import compiled, compiles
+from multiword.runtime.parallel import thread_count
 from ozaki.cli.info import devices, engines
 
+Job = tuple[str, int]
+"""A module of compiled functions, and which of those that it compiles on demand."""
 
-def compile_all() -> bool:
-    """Compile every function for the CPU, or load it from disk; return False where numba does not compile."""
+
+def jobs() -> Iterator[Job]:
+    """Yield what is compiled on demand; with each come the functions that its module always compiles."""
     names = [module.name for module in walk_packages(ozaki.__path__, "ozaki.")]
-    if None in [compiled(name) for name in names if name.endswith("_numba")]:
-        return False
-    loops = compiled("ozaki.sums.exact.loops_numba")
-    for function in loops.SIGNATURES:
-        for dtype in (np.float64, np.float32):
-            loops.loop(function, np.dtype(dtype))
-    for kernel in available_kernels()[:1]:
-        steps = compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel)
-        steps.split()
-        steps.multiply()
-        in_one_call = compiled("ozaki.execution.in_bytes_numba").compiled_products
-        in_one_call(kernel.name, steps.split_units, steps.multiply_units)
-    return True
+    forms = {name: compiled(name) for name in names if name.endswith("_numba")}
+    # What takes longest begins first.
+    for name, form in sorted(forms.items(), key=lambda item: item[0] != "ozaki.linalg.small.loops_numba"):
+        yield from ((name, i) for i in range(len(getattr(form, "ON_DEMAND", ()))))
+
+
+def work(job: Job) -> None:
+    """Compile a function, or load it from disk."""
+    name, i = job
+    compiled(name).ON_DEMAND[i]()
+
+
+def compile_all(console: Console) -> None:
+    """Compile every function for the CPU that is not on disk."""
+    waiting = list(jobs())
+    with ProcessPoolExecutor(thread_count(), get_context("spawn")) as pool:
+        done = as_completed([pool.submit(work, job) for job in waiting])
+        for one in track(done, "", len(waiting), console=console, disable=not console.is_terminal):
+            one.result()
 
 
 def products(xp: Any, dtype: str) -> None:
@@ -104,11 +116,12 @@ def compile_for_gpu() -> None:
 
 def compile_and_say(console: Console) -> bool:
     """Compile everything, and print how long it took and where the code is kept."""
-    console.print("Compiling for this processor, which takes about twenty seconds ...", highlight=False)
-    start = time.perf_counter()
-    if not compile_all():
+    if not compiles():
         console.print("numba cannot be imported, or is told not to compile: NumPy's forms are used")
         return False
+    console.print("Compiling for this processor: about a minute on two cores ...", highlight=False)
+    start = time.perf_counter()
+    compile_all(console)
     from multiword.runtime.jit import folders
 
     kept = f"done in {time.perf_counter() - start:.1f} s; kept in {' or '.join(map(str, folders()))}"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -164,3 +166,10 @@ def _instruction(b: Any, value: Value, operand: Callable[..., Any], arguments: A
     if op == "not":
         return b.not_(operands[0])
     return getattr(b, (_FLOATS if value.kind == FLOAT else _INTEGERS)[op])(*operands)
+
+
+ON_DEMAND = tuple(
+    partial(loop, name, of_single, last)
+    for name, last, of_single in product(FUNCTIONS, (False, True), (False, True))
+)
+"""All of them."""

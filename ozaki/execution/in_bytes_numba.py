@@ -4,12 +4,14 @@ Threads take units of work from counters: one that comes late finds none left. O
 for another's last unit returns the step that it is at; its caller lets others run, and calls again.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numba import float64, from_dtype, int32, int64, types, uint8, uint64
 
 from multiword.engines.int8_cpu.at_once import OPERANDS, PANELS
+from multiword.engines.int8_cpu.kernels import available_kernels
+from multiword.engines.int8_cpu.loops import compile_loops
 from multiword.runtime.addresses import count_now, pause, take
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting_numba import certified_scales
@@ -143,3 +145,14 @@ def compiled_products(kernel, split_units, multiply_units):
     return jit(int64(int64, types.Array(int64, 1, "C", readonly=True), int64, CALL, *numbers, *MEMORY))(
         products
     )
+
+
+def _compile(kernel):
+    """Compile what a kernel's products take, step by step and at once."""
+    steps = compile_loops(kernel)
+    steps.split()
+    steps.multiply()
+    compiled_products(kernel.name, steps.split_units, steps.multiply_units)
+
+
+ON_DEMAND = tuple(partial(_compile, kernel) for kernel in available_kernels()[:1])

@@ -1,6 +1,6 @@
 """The leaves of `panels`, compiled (`small.leaves`). numba contracts nothing unless told that it may."""
 
-from functools import cache
+from functools import cache, partial
 
 from numba import boolean, complex128, float64, int64, void
 
@@ -17,7 +17,14 @@ def for_numbers(signature):
     return lambda function: cache(lambda kind: jit(signature(NUMBERS[kind]))(function))
 
 
+def for_all_numbers(*functions):
+    """Calls that compile such functions."""
+    return tuple(partial(function, kind) for function in functions for kind in NUMBERS)
+
+
 lu_panel = for_numbers(lambda x: void(x[:, ::1], int64[::1]))(leaves.lu_panel)
 lower_leaf = for_numbers(lambda x: void(x[:, ::1], x[:, ::1], boolean))(leaves.lower_leaf)
 cholesky_leaf = for_numbers(lambda x: boolean(x[:, ::1], x[::1]))(leaves.cholesky_leaf)
 qr_panel = for_numbers(lambda x: void(*[x[:, ::1]] * 3, x[::1], float64[::1]))(leaves.qr_panel)
+
+ON_DEMAND = for_all_numbers(lu_panel, lower_leaf, cholesky_leaf, qr_panel)

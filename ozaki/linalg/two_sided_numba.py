@@ -2,7 +2,7 @@
 
 from numba import float64, void
 
-from ozaki.linalg.panels_numba import for_numbers
+from ozaki.linalg.panels_numba import for_all_numbers, for_numbers
 from ozaki.linalg.small import two_sided
 
 _LINE = float64[::1]
@@ -13,3 +13,5 @@ tridiagonalize = for_numbers(lambda x: void(x[:, ::1], _LINE, _LINE, x[:, ::1], 
 bidiagonalize = for_numbers(
     lambda x: void(x[:, ::1], _LINE, _LINE, *[x[:, ::1], x[::1]] * 2, x[::1], x[::1], _LINE)
 )(two_sided.bidiagonalize)
+
+ON_DEMAND = for_all_numbers(tridiagonalize, bidiagonalize)

@@ -3,7 +3,7 @@
 from numba import float64, int64, void
 
 import ozaki.linalg.small.texts_numba  # noqa: F401  by which they call one another
-from ozaki.linalg.panels_numba import for_numbers
+from ozaki.linalg.panels_numba import for_all_numbers, for_numbers
 from ozaki.linalg.small import factorizations, spectra
 
 _LINES, _INTEGERS, _OPTIONS = float64[:, ::1], int64[:, ::1], int64[::1]
@@ -53,3 +53,6 @@ def eigh(a, values, vectors, numbers, floats, integers):
 def svd(a, u, values, vh, numbers, floats, integers):
     for i in range(len(a)):
         spectra.svd(a[i], u[i], values[i], vh[i], numbers, floats, integers)
+
+
+ON_DEMAND = for_all_numbers(svd, eigh, qr, lu, triangular, cholesky)

@@ -6,7 +6,8 @@ A loop is compiled when an array of its kind first comes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from itertools import product
 
 import numpy as np
 from numba import boolean, float64, from_dtype, int64, none, typeof, uint8, uint64
@@ -76,3 +77,11 @@ def loop(function: Callable, dtype: np.dtype, pairs: bool = False) -> Callable:
     x = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(4)]
     y = x if pairs else [none] * len(x)
     return to_the_end(lambda: jit(SIGNATURES[function](x, y))(function))
+
+
+ON_DEMAND = tuple(
+    partial(loop, function, np.dtype(dtype), pairs)
+    for function, dtype, pairs in product(SIGNATURES, (np.float64, np.float32), (False, True))
+    if not pairs or SIGNATURES[function].__code__.co_varnames[1] == "y"
+)
+"""All of them."""
