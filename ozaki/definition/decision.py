@@ -107,14 +107,15 @@ def counting_error(sides: tuple[Side, Side], limit: NormLimit) -> float:
     length, top = len(sides[0].rows[0]), limit.bits // 2
     totals = [max(side.total(i) for i in side.summed()) for side in sides]
     least = [list(map(min, zip(*(side.reach(i, top) for i in side.summed()), strict=True))) for side in sides]
-    shares = [Fraction(2) ** -min(d, OCTAVES - 2) for d in range(OCTAVES)]
+    shares = [1 << max(OCTAVES - 2 - d, 0) for d in range(OCTAVES)]  # of 2**(top − d − 1), or the lowest
     lower = sum(
         max(n + m - length, 0) * x * y
         for n, x in zip(least[0], shares, strict=True)
         for m, y in zip(least[1], shares, strict=True)
     )
     truncation = 0.5 * sum(totals) + 0.25 * length
-    return truncation / math.ldexp(float(lower), 2 * (top - 1)) if lower else math.inf
+    unit = top - 1 - (OCTAVES - 2)
+    return truncation / math.ldexp(float(lower), 2 * unit) if lower else math.inf
 
 
 def pairwise_error(sides: tuple[Side, Side], parts: int, limit: NormLimit) -> float:

@@ -42,7 +42,9 @@ def statistics_of(row: Sequence[float]) -> Statistics | None:
     """
     if not all(map(isfinite, row)) or not any(row):
         return None
-    e = max(frexp(x)[1] for x in row if x)
-    magnitudes = [floor(abs(Fraction(x)) * Fraction(2) ** (BITS - e)) + 1 for x in row]
-    counts = [sum(abs(Fraction(x)) >= Fraction(2) ** (e - 1 - q) for x in row) for q in LEVELS]
+    exponents = [frexp(x)[1] for x in row if x]  # 2**(exponent - 1) <= |x| < 2**exponent
+    e = max(exponents)
+    unit = Fraction(2) ** (BITS - e)
+    magnitudes = [floor(abs(Fraction(x)) * unit) + 1 for x in row]
+    counts = [sum(exponent >= e - q for exponent in exponents) for q in LEVELS]
     return Statistics(e, sum(magnitudes), sum(t * t for t in magnitudes), tuple(counts))

@@ -125,7 +125,8 @@ def test_scales_are_where_enough_numbers_are(octaves, k):
         if not any(numbers):
             assert w == s
             continue
-        at_least = [sum(fraction(v, s) >= 2 ** (top - d) for v in numbers) for d in range(OCTAVES)]
+        octaves_of = [math.frexp(v)[1] - 1 + s for v in numbers if v]  # 2**octave <= |v|·2**s
+        at_least = [sum(octave >= top - d for octave in octaves_of) for d in range(OCTAVES)]
         octave = s - w + LARGEST.bit_length() - 1
         if octaves < 10:  # far below a row's largest, numbers are counted at every third octave only
             wanted = min(math.isqrt(k), (at_least[-1] + 1) // 2)

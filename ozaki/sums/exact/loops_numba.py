@@ -39,7 +39,7 @@ typeof(np.empty(0))  # imports what the first call would import, while forks wai
 
 _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
 _Words = int64[:, ::1]
-_Labels = Array(int64, 1, "C", readonly=True)
+_Labels, _Numbers = (Array(kind, 1, "C", readonly=True) for kind in (int64, float64))
 
 
 SIGNATURES: dict[Callable, Callable] = {
@@ -63,7 +63,7 @@ SIGNATURES: dict[Callable, Callable] = {
     ),
     carried: lambda x, _: int64(_Words, _Integers),
     levels_of_groups: lambda x, _: none(_Words, _Integers, _Flags, _Words, _Integers),
-    flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
+    flagged_groups: lambda x, _: none(_Numbers, _Labels, _Flags),
 }
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32, and y[n] or None."""
 

@@ -1,0 +1,266 @@
+"""The library's steps and the functions of `ozaki.definition` that they equal, on the same arrays.
+
+A comparison draws arrays and calls the definition with them, and the library with the same arrays where
+`there` puts them: on a GPU, or where they are. So one comparison serves all forms that state a function.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.engines.moduli import residue_system
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import real_parts
+from ozaki.certificate.counted import counted_scales
+from ozaki.certificate.counting import _operand_host
+from ozaki.certificate.magnitudes import LARGEST, _split_host
+from ozaki.certificate.pairwise import _raise_host
+from ozaki.definition import decision, products, remainders, rounding, scales, statistics, sums
+from ozaki.residues.reconstruct import reconstruct
+from ozaki.residues.split import residues
+from ozaki.rounding.digits import round_digits
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.scales import norm_limit, norm_scales
+from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW, ZERO, row_statistics
+from ozaki.sums.exact import groups, rows
+from tests.fuzz.arrays import KINDS, SPECIAL, Spec, fetched, place
+from tests.residues.test_reconstruct import residues_of
+
+FORMAT_OF = {fmt.dtype: fmt for fmt in (FORMATS["fp64"], FORMATS["fp32"])}
+FINITE = (*KINDS, "far apart")
+EVERYTHING = (*FINITE, SPECIAL)
+
+
+class Drawn(NamedTuple):
+    """Arrays of a dtype, and of a kind of numbers: one of the fuzz's, or "far apart"."""
+
+    rng: np.random.Generator
+    kind: str
+    dtype: np.dtype
+
+    def __call__(self, *shape: int) -> np.ndarray:
+        kind, octaves = ("wide", 500) if self.kind == "far apart" else (self.kind, 20)
+        return Spec(shape, self.dtype, kind, "C", octaves).make(self.rng)
+
+    @property
+    def format(self):
+        return FORMAT_OF[self.dtype]
+
+
+def check(found, expected) -> None:
+    """The bits of float64 numbers, all NaNs alike; of one number expected where there are many."""
+    found = np.array([np.asarray(fetched(x), np.float64) for x in found]).ravel()
+    expected = np.broadcast_to(np.array(expected, np.float64).ravel(), found.shape)
+    alike = (found.view(np.int64) == expected.view(np.int64)) | (np.isnan(found) & np.isnan(expected))
+    assert alike.all(), (found[~alike], expected[~alike])
+
+
+def compare_statistics(draw, there) -> None:
+    """And the scales that follow from statistics, or from last places; rows anywhere in memory."""
+    long = [(2, 2041), (1, 9000)] if draw.kind == "wide" else []  # than a block, and than what is copied
+    shapes = [(6, 1), (35, 3), (5, 16), (3, 300), *long]
+    for shape, layout in zip(shapes, ("C", "F", "strided", "reversed", "C", "strided"), strict=False):
+        x = draw(*shape)
+        x[1:2] = 0
+        parts = [there(part) for part in real_parts(place(x, layout))]
+        found = row_statistics(parts)
+        limits = [norm_limit(FORMATS[target], found.length) for target in ("fp64", "fp32")]
+        of_norms, exact = [fetched(norm_scales(found, limit)) for limit in limits], exact_scales(parts)
+        exact, *sums_ = map(fetched, (exact, found.exponent, found.total, found.square, found.counts))
+        for i, row in enumerate(np.concatenate(real_parts(x), axis=1).astype(np.float64).tolist()):
+            if (expected := statistics.statistics_of(row)) is None:
+                finite = all(map(np.isfinite, row))
+                assert sums_[0][i] == (ZERO if finite else NONFINITE)
+                assert of_norms[0][i] == of_norms[1][i] == exact[i] == (0 if finite else NONFINITE_ROW)
+                continue
+            exponent, total, square, counts = sums_
+            assert (exponent[i], total[i], square[i], tuple(counts[:, i].tolist())) == expected
+            assert exact[i] == scales.exact_scale(row)
+            assert [x[i] for x in of_norms] == [scales.norm_scale(expected, limit) for limit in limits]
+
+
+def compare_counting(draw, there) -> None:
+    for k in (1, 16, 60):
+        a, b = draw(3, k), draw(3, k)
+        found = row_statistics([np.concatenate([a, b])])
+        limit = scales.limit_of("fp64", k)
+        sides = tuple(decision.Side.of(x.tolist(), limit) for x in (a, b))
+        of_rows = found.exponent, found.total, found.square, found.counts
+        scale, _, (bits,) = counted_scales(of_rows, k, 1, 3, "fp64")
+        tolerance = min(k / 2, 12 * k**0.5) * FORMATS["fp64"].unit_roundoff
+        expected = decision.bits_for(decision.counting_error(sides, limit), tolerance, limit)
+        assert bits == (expected if expected <= decision.WIDENED_BY_COUNTING else -1)
+        assert (scale - max(bits, 0)).tolist() == sides[0].scales + sides[1].scales
+
+
+def compare_pairwise(draw, there) -> None:
+    """In words of each kind that magnitudes have, and in what their products are added up in."""
+    for k, word, product in ((2, "int8", "int32"), (16, "float32", "float32"), (60, "float64", "float64")):
+        limit, bounds, magnitudes = scales.limit_of("fp64", k), [], []
+        sides = tuple(decision.Side.of(draw(3, k).tolist(), limit) for _ in range(2))
+        for x, of_rows in ((np.array(side.rows), np.array(side.scales, np.int32)) for side in sides):
+            *_, of_side = _operand_host(row_statistics([x]), of_rows, limit.bits // 2, 1)
+            bounds.append(of_side)
+            cut = np.zeros((3, k), word)
+            _split_host([x], of_side.truncation_scale, cut, k)
+            assert cut.max() <= LARGEST
+            magnitudes.append(cut.astype(product))
+        largest = np.zeros(2)
+        _raise_host((magnitudes[0] @ magnitudes[1].T)[None, None], tuple(bounds), k, largest)
+        assert largest[0] == decision.pairwise_error(sides, 1, limit)
+
+
+def compare_rounding(draw, there) -> None:
+    """Digits of any sign, up to 60 bits apart."""
+    for target in FORMAT_OF.values():
+        for length, base in ((1, 30), (2, 30), (3, 60), (9, 32)):
+            digits = draw.rng.integers(-(1 << base), 1 << base, (length, 20))
+            digits[: length // 2, ::3] = 0
+            digits[:, 0] = 0
+            for exponent in (0, -1074, -1120, 900, int(draw.rng.integers(-300, 300))):
+                found = fetched(round_digits(there(digits), base, exponent, target)).astype(target.dtype)
+                whole = (sum(x << (base * i) for i, x in enumerate(column)) for column in digits.T.tolist())
+                check(found, [rounding.nearest(x * Fraction(2) ** exponent, target) for x in whole])
+
+
+def compare_split(draw, there) -> None:
+    system, x = residue_system("fp64", 100, 16), draw(4, 16)
+    limit = [0 if not row.any() else 40 - int(np.frexp(np.abs(row).max())[1]) for row in x]
+    scale = there(np.array(limit, np.int32))
+    found = fetched(residues([there(x)], scale, system, 1, False, 40)[0])
+    for t, p in enumerate(system.moduli):
+        for i, row in enumerate(x.tolist()):
+            for h, value in enumerate(row):
+                integer = round(Fraction(value) * Fraction(2) ** limit[i])
+                assert (int(found[t, i, h]) - remainders.symmetric_residue(integer, p)) % p == 0
+                assert 2 * abs(found[t, i, h]) <= p
+
+
+def compare_reconstruction(draw, there) -> None:
+    system, signs, shifts = residue_system("fp64", 100, 16), *draw.rng.integers((-9, 0), (10, 95), (60, 2)).T
+    values = [int(v) << int(s) for v, s in zip(signs, shifts, strict=True)]
+    values += [(2**53 + 1 << 40) + d for d in (-1, 0, 1)]
+    for target in FORMAT_OF.values():
+        out = there(np.empty((1, len(values)), target.dtype))
+        scale = there(np.zeros(1, np.int32)), there(np.zeros(len(values), np.int32))
+        reconstruct(there(residues_of(values, system)), system, scale, target, out)
+        whole = [remainders.reconstructed([v % p for p in system.moduli], system.moduli) for v in values]
+        check([out], [rounding.nearest(Fraction(v), target) for v in whole])
+
+
+LENGTHS = (3, 1 << 14), (40, 1 << 14), (40, 0), (2600, 0)
+"""Numbers of a sum, and how many are copied: with none, the forms for many take few."""
+
+
+def compare_sums(draw, there) -> None:
+    for n, copied in LENGTHS:
+        x, dtype = draw(n), draw.dtype
+        pair = np.stack([x, x[::-1]])
+        total, columns = ozaki.ExactSum(dtype), ozaki.ExactSum(dtype, shape=(2,))
+        with patch.object(rows, "COPIED_TERMS", copied):
+            found = [ozaki.sum(there(x)), *ozaki.sum(there(pair), axis=1)]
+            found += [*ozaki.sum(there(pair.T.copy()), axis=0), total.add(there(x)).round(dtype)]
+            found += [*columns.add(there(pair.T.copy())).round(dtype)]
+            mean = ozaki.mean(there(x))
+        check(found, sums.rounded_sum(x.tolist(), draw.format))
+        check([mean], sums.rounded_sum(x.tolist(), draw.format, divisor=n))
+    x = draw(30)
+    running = [sums.rounded_sum(x[: i + 1].tolist(), draw.format) for i in range(len(x))]
+    check(fetched(ozaki.cumsum(there(x))), running)
+    compare_groups(x, draw, there)
+
+
+def compare_groups(x, draw, there) -> None:
+    labels, total = draw.rng.integers(0, 5, len(x)), ozaki.ExactSum(draw.dtype, shape=(5,))
+    with patch.object(groups, "GROUP_TERMS", 1):  # words are carried before every addition
+        for part in (slice(0, 17), slice(17, None)):
+            total.add_groups(there(x[part]), there(labels[part]))
+        for found in (ozaki.group_sum(there(x), there(labels), num_groups=5), total.round(draw.dtype)):
+            check(fetched(found), [sums.rounded_sum(x[labels == g].tolist(), draw.format) for g in range(5)])
+
+
+def compare_dots(draw, there) -> None:
+    for n, copied in LENGTHS:
+        x, y = draw(n), Drawn(draw.rng, "normal", draw.dtype)(n)
+        with patch.object(rows, "COPIED_TERMS", copied):
+            for other in (x, y):
+                expected = sums.rounded_dot(x.tolist(), other.tolist(), draw.format)
+                check([ozaki.dot(there(x), there(other))], expected)
+
+
+def compare_sparse_dots(draw, there) -> None:
+    """Products of sparse matrices, whose sums begin with +0."""
+    csr_array = pytest.importorskip("scipy.sparse").csr_array
+    for n, index in ((3, np.int32), (40, np.int64)):
+        lines, x = draw(3, n), Drawn(draw.rng, "normal", draw.dtype)(n)
+        places = np.tile(np.arange(n, dtype=index), 3), n * np.arange(4, dtype=index)
+        matrix = csr_array((lines.ravel(), *places))  # with its zeros
+        expected = [sums.rounded_dot(line.tolist(), x.tolist(), draw.format) + 0.0 for line in lines]
+        for found in (ozaki.matmul(matrix, x), ozaki.matmul(x, matrix.T.tocoo())):
+            check(found, expected)
+
+
+def compare_norms(draw, there) -> None:
+    for n, copied in LENGTHS:
+        x = draw(n)
+        with patch.object(rows, "COPIED_TERMS", copied):
+            found = ozaki.norm(there(x)), ozaki.norm(there(np.stack([x, x])), axis=1)[1]
+        check(found, sums.rounded_norm(x.tolist(), draw.format))
+
+
+def compare_variances(draw, there) -> None:
+    for n in (1, 3, 40):
+        x = draw(n)
+        for ddof in (0, 1):
+            found = ozaki.var(there(x), ddof=ddof), ozaki.var(there(np.stack([x, x])), axis=1, ddof=ddof)[1]
+            check(found, sums.rounded_variance(x.tolist(), Fraction(ddof), draw.format))
+
+
+def compare_products(draw, there) -> None:
+    for m, k, n in ((1, 1, 3), (3, 5, 2), (2, 9, 4), (2, 40, 3)):
+        a, b = draw(m, k), draw(k, n)
+        for accuracy in ("fp64", "fp32", "normwise", "exact", 20, 60):
+            found = fetched(ozaki.matmul(there(a), there(b), accuracy=accuracy))
+            check(real_parts(found), real_parts(products.product(a, b, accuracy)))
+
+
+class Comparison(NamedTuple):
+    """What compares, of which dtypes and kinds of numbers; whether on a GPU, too."""
+
+    compare: Callable
+    dtypes: tuple[str, ...] = ("float64", "float32")
+    kinds: tuple[str, ...] = EVERYTHING
+    on_a_gpu: bool = True
+
+
+PRODUCTS = "normal", "wide", "far apart", "sparse", "zeros", "full", "edge", SPECIAL
+COMPARISONS = {
+    "statistics.statistics_of": [Comparison(compare_statistics, ("float64", "float32", "complex128"))],
+    "decision.counting_error": [Comparison(compare_counting, ("float64",), FINITE, on_a_gpu=False)],
+    "decision.pairwise_error": [Comparison(compare_pairwise, ("float64",), FINITE, on_a_gpu=False)],
+    "rounding.nearest": [Comparison(compare_rounding, ("float64",), ("integers",))],
+    "remainders.symmetric_residue": [Comparison(compare_split, kinds=FINITE)],
+    "remainders.reconstructed": [Comparison(compare_reconstruction, ("float64",), ("integers",))],
+    "sums.rounded_sum": [Comparison(compare_sums)],
+    "sums.rounded_dot": [Comparison(compare_dots), Comparison(compare_sparse_dots, on_a_gpu=False)],
+    "sums.rounded_norm": [Comparison(compare_norms)],
+    "sums.rounded_variance": [Comparison(compare_variances)],
+    "products.product": [
+        Comparison(compare_products, ("float64", "float32", "complex128", "complex64"), PRODUCTS)
+    ],
+}
+"""By the function of `ozaki.definition` that forms state."""
+
+
+def compare(equal: str, there: Callable = lambda x: x, on_a_gpu: bool = False) -> None:
+    """Compare what states this function of the definition with it, on arrays of all that it takes."""
+    for comparison in COMPARISONS[equal]:
+        for dtype in map(np.dtype, comparison.dtypes if comparison.on_a_gpu >= on_a_gpu else ()):
+            for kind in comparison.kinds:
+                with np.errstate(all="ignore"):
+                    comparison.compare(Drawn(np.random.default_rng(len(kind)), kind, dtype), there)
