@@ -6,19 +6,17 @@ Defined here in integers, matrix by matrix. `determinant_numba` has the same bit
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from math import frexp
+from typing import Any
 
 import numpy as np
 
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import over_rows
 
 FORM = "ozaki.linalg.determinant_numba"
-
-ALONE, BLOCK = 1 << 15, 1 << 13
-"""Numbers that one thread multiplies, and those of a block."""
 
 _BITS = 256
 """Leading bits of numbers that logarithm and sign are computed from, far more than float64 shows."""
@@ -36,41 +34,39 @@ def exact_product(diagonal: np.ndarray) -> tuple[int, int, int]:
     return real, imaginary, exponent
 
 
-def determinants(diagonals: np.ndarray, signs: np.ndarray, single: bool) -> np.ndarray:
-    """Return signs times the products of (s, n) diagonals, as `determinant` does."""
+def determinants(diagonals: np.ndarray, pivots: np.ndarray, single: bool) -> np.ndarray:
+    """Return what `determinant` does, of matrices with (s, n) diagonals of U and pivots."""
     values = np.empty(len(diagonals), diagonals.dtype)
-    parts = values.view(np.float64).reshape(len(values), -1)
-    undecided = _run("determinants", diagonals, signs, [parts], bool(single))
-    for i in np.flatnonzero(undecided):
-        values[i] = determinant(diagonals[i], int(signs[i]), single)
+    for i in _undecided("determinants", diagonals, pivots, bool(single), _parts(values)):
+        values[i] = determinant(diagonals[i], _sign(pivots[i]), single)
     return values
 
 
-def signs_and_logarithms(diagonals: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return det/|det| and log|det| of (s, n) diagonals, as `sign_and_logarithm` does."""
-    directions, sizes = np.empty(len(diagonals), diagonals.dtype), np.empty(len(diagonals))
-    parts = directions.view(np.float64).reshape(len(sizes), -1)
-    for i in np.flatnonzero(_run("logarithms", diagonals, signs, [parts, sizes])):
-        directions[i], sizes[i] = sign_and_logarithm(diagonals[i], int(signs[i]))
-    return directions, sizes
+def signs_and_logarithms(diagonals: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return det/|det| and log|det| of the same, as `sign_and_logarithm` does."""
+    signs, sizes = np.empty(len(diagonals), diagonals.dtype), np.empty(len(diagonals))
+    for i in _undecided("logarithms", diagonals, pivots, _parts(signs), sizes):
+        signs[i], sizes[i] = sign_and_logarithm(diagonals[i], _sign(pivots[i]))
+    return signs, sizes
 
 
-def _run(
-    name: str, diagonals: np.ndarray, signs: np.ndarray, results: list[np.ndarray], *options: bool
-) -> np.ndarray:
-    """Write what the compiled form knows, and return for which diagonals that is nothing."""
-    undecided = np.ones(len(diagonals), bool)
+def _parts(x: np.ndarray) -> np.ndarray:
+    return x.view(np.float64).reshape(len(x), x.itemsize // 8)
+
+
+def _sign(pivots: np.ndarray) -> int:
+    return -1 if np.count_nonzero(pivots != np.arange(len(pivots))) % 2 else 1
+
+
+def _undecided(name: str, diagonals: np.ndarray, pivots: np.ndarray, *rest: Any) -> Sequence[int]:
+    """Have the compiled form write what it knows to the rest; return for which diagonals that is nothing."""
     form = compiled(FORM)
-    if form is not None:
-        numbers = np.ascontiguousarray(diagonals).view(np.float64).reshape(*diagonals.shape, -1)
-
-        def work(block: slice) -> None:
-            getattr(form, name)(
-                numbers[block], signs[block], *options, *(x[block] for x in results), undecided[block]
-            )
-
-        over_rows(work, len(diagonals), diagonals.shape[1], BLOCK, ALONE)
-    return undecided
+    if form is None:
+        return range(len(diagonals))
+    undecided = np.empty(len(diagonals), bool)
+    if getattr(form, name)(diagonals.real, diagonals.imag, pivots, *rest, undecided):
+        return np.flatnonzero(undecided).tolist()
+    return ()
 
 
 def determinant(diagonal: np.ndarray, sign: int, single: bool = False) -> complex:

@@ -8,7 +8,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numba import boolean, float64, types, void
+from numba import boolean, float64, int64, types
 
 import ozaki.linalg.small.texts_numba  # noqa: F401  by which `odd` is called
 from multiword.runtime.jit import inlined, jit
@@ -33,8 +33,7 @@ HIGH = tuple(float(x) for x in _INVERSES)
 LOW = tuple(float(x - Fraction(y)) for x, y in zip(_INVERSES, HIGH, strict=True))
 LOG2, LOW_LOG2 = 0.6931471805599453, 2.3190468138462996e-17
 
-NUMBERS = types.Array(float64, 3, "C", readonly=True)
-SIGNS = types.Array(float64, 1, "C", readonly=True)
+NUMBERS, PIVOTS = (types.Array(dtype, 2, "A", readonly=True) for dtype in (float64, int64))
 
 
 @inlined
@@ -59,14 +58,23 @@ def times(high, low, factor):
 
 
 @inlined
-def product(diagonal):
+def sign_of(pivots):
+    """Return the sign of a permutation by swaps of row j with row pivots[j]."""
+    sign = 1.0
+    for j in range(len(pivots)):
+        sign = -sign if pivots[j] != j else sign
+    return sign
+
+
+@inlined
+def product(real, imaginary):
     """Return the product as (x, low x, error) and (y, low y, error) and e: it is (x + iy)·2**e.
 
     Of complex numbers the errors are that of x + iy. They are NaN where they may be no float64.
     """
     x, low_x, y, low_y, of_x, of_y, e = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0
-    for j in range(len(diagonal)):
-        p, q = diagonal[j, 0], diagonal[j, 1] if diagonal.shape[1] == 2 else 0.0
+    for j in range(len(real)):
+        p, q = real[j], imaginary[j]
         exponent = math.frexp(max(abs(p), abs(q)))[1]
         c, d = math.ldexp(p, -exponent), math.ldexp(q, -exponent)
         if d == 0 and y == 0 and of_y == 0:
@@ -129,16 +137,20 @@ def part(number, sign, e):
     return sign * value if s != 0 else 0.0
 
 
-@jit(void(NUMBERS, SIGNS, boolean, float64[:, ::1], boolean[::1]))
-def determinants(diagonals, signs, single, values, undecided):
-    """Write signs times products of diagonals (s, n, 1), or (s, n, 2) of complex ones, rounded to nearest."""
-    for i in range(len(diagonals)):
-        x, y, e = product(diagonals[i])
-        undecided[i] = False
+@jit(int64(NUMBERS, NUMBERS, PIVOTS, boolean, float64[:, ::1], boolean[::1]))
+def determinants(real, imaginary, pivots, single, values, undecided):
+    """Write signs times products of diagonals, in one part or two; return how many are undecided."""
+    count = 0
+    for i in range(len(values)):
+        x, y, e = product(real[i], imaginary[i])
+        sign, doubt = sign_of(pivots[i]), False
         for j in range(values.shape[1]):
             number = y if j == 1 else x
-            values[i, j] = single_part(number, signs[i], e) if single else part(number, signs[i], e)
-            undecided[i] |= math.isnan(values[i, j])
+            values[i, j] = single_part(number, sign, e) if single else part(number, sign, e)
+            doubt |= math.isnan(values[i, j])
+        undecided[i] = doubt
+        count += doubt
+    return count
 
 
 @inlined
@@ -196,26 +208,25 @@ def direction(number, sign, size, low_size, of_size):
     return math.nan if s != t or tiny or (s == 0 and high != 0) else sign * (s + 0.0)
 
 
-@jit(void(NUMBERS, SIGNS, float64[:, ::1], float64[::1], boolean[::1]))
-def logarithms(diagonals, signs, directions, sizes, undecided):
-    """Write the signs of determinants, in one part or two, and the logarithms of their sizes."""
-    parts = directions.shape[1]
-    for i in range(len(diagonals)):
-        x, y, e = product(diagonals[i])
-        error = x[2] + y[2]
+@jit(int64(NUMBERS, NUMBERS, PIVOTS, float64[:, ::1], float64[::1], boolean[::1]))
+def logarithms(real, imaginary, pivots, signs, sizes, undecided):
+    """Write the signs of determinants, in one part or two, and the logarithms of their sizes, likewise."""
+    count = 0
+    for i in range(len(sizes)):
+        x, y, e = product(real[i], imaginary[i])
+        sign, error = sign_of(pivots[i]), x[2] + y[2]
         xx, low_xx = multiplied(x[0], x[1], x[0], x[1])
         yy, low_yy = multiplied(y[0], y[1], y[0], y[1])
         square, low, _ = added(xx, low_xx, yy, low_yy)
-        if square == 0 and error == 0:
-            sizes[i], undecided[i] = -math.inf, False
-            for j in range(parts):
-                directions[i, j] = 0.0
-        else:
-            size, low_size = square_root(square, low)
-            s, t = ends(*logarithm(square, low, 4 * error * size + square * QUOTIENT, 2 * e))
-            one = error == 0 and y[0] == 0 and x[1] == 0 and abs(x[0]) == math.ldexp(1.0, -e)
-            sizes[i] = 0.0 if one else s / 2
-            undecided[i] = s != t and not one
-            for j in range(parts):
-                directions[i, j] = direction(y if j == 1 else x, signs[i], size, low_size, error)
-                undecided[i] |= math.isnan(directions[i, j])
+        size, low_size = square_root(square, low)
+        zero = square == 0 and error == 0
+        one = error == 0 and y[0] == 0 and x[1] == 0 and abs(x[0]) == math.ldexp(1.0, -e)
+        s, t = ends(*logarithm(square, low, 4 * error * size + square * QUOTIENT, 2 * e))
+        sizes[i] = -math.inf if zero else 0.0 if one else s / 2
+        doubt = not (zero or one or s == t)
+        for j in range(signs.shape[1]):
+            signs[i, j] = 0.0 if zero else direction(y if j == 1 else x, sign, size, low_size, error)
+            doubt |= math.isnan(signs[i, j])
+        undecided[i] = doubt
+        count += doubt
+    return count

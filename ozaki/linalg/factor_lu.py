@@ -7,6 +7,7 @@ the updates are products of certified accuracy: every bit is a function of A. Th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from ozaki.linalg.arithmetic import LEAF
 from ozaki.linalg.panels import lu_panel, split
 from ozaki.linalg.products import multiply
 from ozaki.linalg.small import calls
-from ozaki.linalg.triangular import solve_lower, solved
+from ozaki.linalg.triangular import refuse, solve_lower, solved
 
 
 class Swaps(NamedTuple):
@@ -95,6 +96,24 @@ def factorize(a: Array) -> Swaps:
     return first.then(h, second)
 
 
+def solver(a: Array) -> Callable[[Array], Array]:
+    """Return a function of B that solves AX = B, of one matrix or of a stack of small ones.
+
+    LinAlgError for a pivot that is 0.
+    """
+    if a.ndim == 3:
+        return lambda b: _solved_at_once(a, b)
+    lu, swaps = factored(a)
+    refuse(lu.diagonal() == 0)
+    return lambda b: solve_factored(lu, swaps, b)
+
+
+def _solved_at_once(a: Array, b: Array) -> Array:
+    x, singular = calls.system(a, b)
+    refuse(singular)
+    return x
+
+
 def solve_factored(lu: Array, swaps: Swaps, b: Array, trans: int = 0) -> Array:
     """Return the solution of AX = B, AᵀX = B (trans = 1) or AᴴX = B (2) with the factors of A.
 
@@ -103,7 +122,8 @@ def solve_factored(lu: Array, swaps: Swaps, b: Array, trans: int = 0) -> Array:
     xp = namespace(b)
     rows = xp.asarray(swaps.rows)[..., None]
     if trans == 0:
-        return solved(lu, solved(lu, xp.take_along_axis(b, rows, -2), lower=True, unit=True), lower=False)
+        permuted = xp.take_along_axis(b, rows, -2)
+        return solved(lu, solved(lu, permuted, lower=True, unit=True), lower=False)
     turned = lu.swapaxes(-1, -2) if trans == 1 else lu.conj().swapaxes(-1, -2)
     y = solved(turned, solved(turned, b, lower=True), lower=False, unit=True)
     return xp.take_along_axis(y, xp.argsort(rows, axis=-2), -2)

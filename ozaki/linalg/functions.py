@@ -21,7 +21,7 @@ from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
 from ozaki.linalg.determinant import determinants, signs_and_logarithms
 from ozaki.linalg.stacks import each
-from ozaki.linalg.triangular import solved, within_range
+from ozaki.linalg.triangular import refuse, solved, within_range
 
 
 class QRResult(NamedTuple):
@@ -187,7 +187,7 @@ def solve_triangular(
 
     def solution(t: Array, c: Array) -> Array:
         if not unit_diagonal:
-            _refuse_zeros(t)
+            refuse(t.diagonal(0, -2, -1) == 0)
         return within_range(lambda y: solved(t, y, lower, unit_diagonal), c)
 
     x = each(solution, triangle, right, like=(a, b))
@@ -222,14 +222,8 @@ def solve(a: Any, b: Any) -> Array:
     >>> ozaki.linalg.solve(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([3.0, 4.0]))
     array([1., 1.])
     """
-
-    def solution(matrix: Array, right: Array) -> Array:
-        lu, swaps = factor_lu.factored(matrix)
-        _refuse_zeros(lu)
-        return within_range(lambda y: factor_lu.solve_factored(lu, swaps, y), right)
-
     matrix, right, one = systems(a, b, finite=False)
-    x = each(solution, matrix, right, like=(a, b))
+    x = each(lambda m, y: within_range(factor_lu.solver(m), y), matrix, right, like=(a, b))
     return x[..., 0] if one else x
 
 
@@ -267,7 +261,7 @@ def det(a: Any) -> Any:
     single = result_dtype(array, array).char in "fF"
 
     def product(x: Array) -> Array:
-        values = determinants(*_diagonals(x), single)
+        values = determinants(*_factors(x), single)
         return where_lies(x, values if x.ndim == 3 else values[0], x.dtype)
 
     return each(product, square(a, finite=False), like=(a,))[()]
@@ -286,7 +280,7 @@ def slogdet(a: Any) -> SlogdetResult:
     """
 
     def logarithm(x: Array) -> tuple[Array, Array]:
-        signs, sizes = signs_and_logarithms(*_diagonals(x))
+        signs, sizes = signs_and_logarithms(*_factors(x))
         if x.ndim == 2:
             signs, sizes = signs[0], sizes[0]
         return where_lies(x, signs, x.dtype), where_lies(x, sizes, np.float64)
@@ -370,13 +364,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return result if mode == "r" else QRResult(*result)
 
 
-def _diagonals(a: Array) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonals of U on the host, and the signs of the permutations, of each matrix."""
+def _factors(a: Array) -> tuple[np.ndarray, np.ndarray]:
+    """The diagonals of U, and the pivots, of each matrix of a stack, or of one; on the host."""
     lu, swaps = factor_lu.factored(a)
-    diagonals, odd = on_host(lu.diagonal(0, -2, -1)), on_host(swaps.odd_of_each())
-    return np.atleast_2d(diagonals), np.where(np.atleast_1d(odd), -1.0, 1.0)
-
-
-def _refuse_zeros(triangle: Array) -> None:
-    if bool((triangle.diagonal(0, -2, -1) == 0).any()):
-        raise LinAlgError("Singular matrix: a is singular, an element of the diagonal of its triangle is 0")
+    diagonals, pivots = on_host(lu.diagonal(0, -2, -1)), on_host(swaps.pivots)
+    return (diagonals, pivots) if a.ndim == 3 else (diagonals[None], pivots[None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,12 +22,11 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any
     first, xp = stacks[0], namespace(stacks[0])
     arrays = [as_array(x, "a") for x in like]
     dtype = result_dtype(arrays[0], arrays[-1])
-    batch = np.broadcast_shapes(*(x.shape[:-2] for x in stacks))
+    batches = {x.shape[:-2] for x in stacks}
+    batch = batches.pop() if len(batches) == 1 else np.broadcast_shapes(*batches)
     with device_of(first), quietly(first):
         if calls.takes(*stacks):
-            together = [
-                xp.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in stacks
-            ]
+            together = [_in_line(x, batch) for x in stacks]
             return _narrowed(_in_shape(work(*together), batch), dtype)
         if not batch:
             return _narrowed(work(*stacks), dtype)
@@ -40,6 +40,14 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any
         if not isinstance(results[0], tuple):
             return _narrowed(stacked(results), dtype)
         return _narrowed(tuple(map(stacked, zip(*results, strict=True))), dtype)
+
+
+def _in_line(stack: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+    """The matrices of a stack one after the other."""
+    matrix = stack.shape[-2:]
+    if stack.ndim != len(batch) + 2 or stack.shape[:-2] != batch:
+        stack = np.broadcast_to(stack, (*batch, *matrix))
+    return stack.reshape(math.prod(batch), *matrix)
 
 
 def _in_shape(result: Any, batch: tuple[int, ...]) -> Any:

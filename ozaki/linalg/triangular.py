@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiword.runtime.arrays import Array, namespace
+from ozaki.linalg.arguments import LinAlgError
 from ozaki.linalg.arithmetic import LEAF, times_powers
 from ozaki.linalg.panels import lower_leaf, split
 from ozaki.linalg.products import multiply
@@ -38,6 +39,8 @@ def within_range(solution: Callable[[Array], Array], b: Array) -> Array:
     xp = namespace(b)
     x = solution(b)
     finite = xp.isfinite(x)
+    if bool(finite.all()):
+        return x
     left = ~finite.all(axis=-2, keepdims=True) & xp.isfinite(b).all(axis=-2, keepdims=True)
     for octaves in SMALLER:
         if not bool(left.any()):
@@ -47,6 +50,12 @@ def within_range(solution: Callable[[Array], Array], b: Array) -> Array:
         x = xp.where(done & ~finite, times_powers(smaller, octaves), x)
         left &= ~done
     return x
+
+
+def refuse(zeros: Array) -> None:
+    """Raise LinAlgError where an element of a triangle's diagonal is 0."""
+    if bool(zeros.any()):
+        raise LinAlgError("Singular matrix: a is singular, an element of the diagonal of its triangle is 0")
 
 
 def solved(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:

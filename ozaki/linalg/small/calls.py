@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +16,7 @@ FORM = "ozaki.linalg.small.loops_numba"
 SMALL, LONG = 64, 128
 """The shorter side of a small matrix, at most, and the longer one, of `products.LONGEST` real numbers."""
 
-SQUARES = {"lu": 1, "triangular": 1, "cholesky": 1, "qr": 7, "eigh": 7, "svd": 12}
+SQUARES = {"lu": 1, "triangular": 1, "system": 2, "cholesky": 1, "qr": 7, "eigh": 7, "svd": 12}
 """Scratch memory of texts, in square matrices of the longest side."""
 
 WITH_PRODUCTS = ("qr", "eigh", "svd")
@@ -27,8 +28,8 @@ ALONE, BLOCK = 1 << 16, 1 << 15
 def takes(*stacks: Array) -> bool:
     """Return whether there is compiled code for such matrices."""
     for x in stacks:
-        shorter, longer = sorted(x.shape[-2:])
-        if not (0 < shorter <= SMALL and longer <= LONG):
+        m, n = x.shape[-2:]
+        if not (0 < min(m, n) <= SMALL and max(m, n) <= LONG):
             return False
     return not is_cupy(stacks[0]) and compiled(FORM) is not None
 
@@ -45,6 +46,13 @@ def triangular(a: Array, b: Array, lower: bool, unit: bool) -> Array:
     x = _like(b, *b.shape)
     _run("triangular", [a, b, x], lower, unit)
     return x
+
+
+def system(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the solutions of (s, n, n) systems, and whether one has a pivot 0."""
+    x, singular = _like(b, *b.shape), _integers(a, 1)
+    _run("system", [a, b, x, singular])
+    return x, singular[:, 0] != 0
 
 
 def cholesky(a: Array) -> tuple[Array, Array]:
@@ -90,9 +98,9 @@ def _integers(a: Array, count: int) -> Array:
     return namespace(a).empty((len(a), count), np.int64)
 
 
-def sizes(name: str, shapes: list[tuple[int, ...]], parts: int) -> tuple[int, int, int]:
-    """Return how many numbers, float64 and int64 a text works with for one matrix."""
-    n = max(max(shape[1:]) for shape in shapes)
+@lru_cache(1024)
+def sizes(name: str, n: int, parts: int) -> tuple[int, int, int]:
+    """Return how many numbers, float64 and int64 a text works with for matrices of longest side n."""
     operands = 4 * parts * (1 + parts) + 2 if name in WITH_PRODUCTS else 0
     return SQUARES[name] * n * n + 4 * n, operands * n * n + 8 * n, 4 * n
 
@@ -102,16 +110,15 @@ def _run(name: str, stacks: list[Array], *options: bool) -> None:
     a = stacks[0]
     if not len(a):
         return
-    parts = 2 if a.dtype.kind == "c" else 1
-    room = sizes(name, [x.shape for x in stacks], parts)
+    numbers, floats, integers = sizes(
+        name, max(max(x.shape[1:]) for x in stacks), 2 if a.dtype.kind == "c" else 1
+    )
     loop = getattr(compiled(FORM), name)(a.dtype.char)
     given = [np.array(options, np.int64)] if options else []
-    stacks = [np.require(x, requirements=["C", "W"]) for x in stacks]
-    kinds = (a.dtype, np.float64, np.int64)
+    stacks = [x if x.flags.carray else np.require(x, requirements=["C", "W"]) for x in stacks]
 
     def work(block: slice) -> None:
-        rooms = (scratch((count,), kind) for count, kind in zip(room, kinds, strict=True))
-        loop(*(x[block] for x in stacks), *given, *rooms)
+        room = scratch((numbers,), a.dtype), scratch((floats,)), scratch((integers,), np.int64)
+        loop(*(x[block] for x in stacks), *given, *room)
 
-    cost = math.prod(a.shape[1:]) * max(a.shape[1:])
-    over_rows(work, len(a), cost, BLOCK, ALONE)
+    over_rows(work, len(a), math.prod(a.shape[1:]) * max(a.shape[1:]), BLOCK, ALONE)

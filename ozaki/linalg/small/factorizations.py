@@ -69,6 +69,23 @@ def triangular(a, b, x, options, numbers, floats, integers):
 
 
 @text
+def system(a, b, x, singular, numbers, floats, integers):
+    """AX = B by PA = LU; whether a pivot is 0."""
+    n = len(a)
+    factors, rest = numbers[: n * n].reshape(n, n), numbers[n * n :]
+    rows = integers[n : 2 * n]
+    lu(a, factors, integers[:n], rows, rest, floats, integers)
+    singular[0] = 0
+    for i in range(n):
+        singular[0] += 1 if factors[i, i] == 0 else 0
+        for j in across(x.shape[1]):
+            x[i, j] = b[rows[i], j]
+    triangle = rest[: n * n].reshape(n, n)
+    solve(factors, x, True, True, triangle)
+    solve(factors, x, False, False, triangle)
+
+
+@text
 def cholesky(a, upper, failed, numbers, floats, integers):
     """A = UᴴU, of the upper triangle of A; zeros below."""
     n = len(a)

@@ -31,6 +31,12 @@ def triangular(a, b, x, options, numbers, floats, integers):
         factorizations.triangular(a[i], b[i], x[i], options, numbers, floats, integers)
 
 
+@_loop("x", "x", "x", _INTEGERS)
+def system(a, b, x, singular, numbers, floats, integers):
+    for i in range(len(a)):
+        factorizations.system(a[i], b[i], x[i], singular[i], numbers, floats, integers)
+
+
 @_loop("x", "x", _INTEGERS)
 def cholesky(a, upper, failed, numbers, floats, integers):
     for i in range(len(a)):
