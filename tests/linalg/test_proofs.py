@@ -60,6 +60,19 @@ def test_complex_determinants():
         assert sum(error) <= square * Fraction(result.relative) ** 2 * (1 + Fraction(1, 10**6))
 
 
+@pytest.mark.parametrize("octaves", [-400, -50, -8, 8, 20])
+def test_determinants_have_the_same_bound_at_any_scale(octaves):
+    rng = np.random.default_rng(11)
+    left, right = (np.linalg.qr(rng.standard_normal((6, 6)))[0] for _ in range(2))
+    near_singular = left * 10.0 ** -np.linspace(0, 14, 6) @ right  # the bound is the cube of what inverses lack
+    for a in (near_singular, rng.standard_normal((5, 5)) + 0.5j):
+        usual, scaled = (verified.det(x) for x in (a, a * 2.0**octaves))
+        assert scaled.relative == pytest.approx(usual.relative, rel=1e-9)
+        assert (scaled.mantissa, scaled.exponent) == (usual.mantissa, usual.exponent + len(a) * octaves)
+    integers = rng.integers(-99, 100, (7, 7)).astype(float)
+    assert verified.det(integers * 2.0**octaves).relative == 0 == verified.det(integers).relative
+
+
 def test_determinants_beyond_the_range_and_of_no_rows():
     assert verified.det(np.zeros((0, 0))).value == 1
     large = verified.det(np.eye(20) * 2.0**100)

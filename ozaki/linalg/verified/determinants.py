@@ -17,7 +17,7 @@ from ozaki.linalg.products import words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.tools.integers import exact_determinant
 from ozaki.linalg.verified.tools.preconditioner import tail
-from ozaki.linalg.verified.tools.scaling import equilibrated
+from ozaki.linalg.verified.tools.scaling import brought_to_one, equilibrated, unit
 from ozaki.linalg.verified.tools.solution import NotProvedError
 from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, root, total, up
 from ozaki.sums.api import sum as exact_sum
@@ -87,6 +87,9 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
     If ‖E‖ < 1, no I - tE with 0 <= t <= 1 is singular, so det(B) > 0 for real A. Where ‖E‖ is not below 1,
     and with `exact`, the determinant is computed modulo primes up to Hadamard's bound.
 
+    The bound of A times a power of two is that of A, but where only one of the two has integers, as float64
+    numbers from 2**53 on all are: of these the exact determinant is looked for.
+
     Parameters
     ----------
     a : (n, n) array of real or complex numbers.
@@ -127,9 +130,12 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
 
 def _by_factors(a: Array) -> Determinant | None:
     """The determinant from a triangular factorization; None if that does not prove the sign."""
-    matrix, rows, columns = equilibrated(a) if len(a) else (a, *np.zeros((2, 0), int))
-    shift = int(rows.sum() + columns.sum())
     xp, n = namespace(a), len(a)
+    # Whether A is equilibrated depends on its scale, and the bound on how: A·2**s has the bound of A.
+    matrix, exponent, lost = brought_to_one(a) if n else (a, 0, 0.0)
+    matrix, exponent = (a, 0) if lost else (matrix, exponent)
+    matrix, rows, columns = equilibrated(matrix) if n else (a, *np.zeros((2, 0), int))
+    shift = n * exponent + int(rows.sum() + columns.sum())
     lu = matrix.copy(order="C")
     swaps = factor_lu.factorize(lu)
     if not bool((lu.diagonal() != 0).all()):
@@ -187,11 +193,13 @@ def _determinant(
     real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array
 ) -> Determinant:
     """The record of (real + i·imaginary)·2**exponent, within a relative error."""
-    if relative and _integers(a):
-        true = real * Fraction(2) ** exponent
-        candidate = round(true)
-        if abs(true - candidate) + 2 * abs(true) * Fraction(relative) < Fraction(1, 2):
-            return _determinant(Fraction(candidate), Fraction(0), 0, 0.0, a)
+    if relative and a.size:
+        lowest = len(a) * unit(a)  # the determinant is an integer times 2**lowest
+        parts = [x * Fraction(2) ** (exponent - lowest) for x in (real, imaginary)]
+        error = sum(map(abs, parts)) * Fraction(relative)
+        candidates = [Fraction(round(x)) for x in parts]
+        if all(abs(x - y) + 2 * error < Fraction(1, 2) for x, y in zip(parts, candidates, strict=True)):
+            return _determinant(*candidates, lowest, 0.0, a)
     exact, larger = not relative, max(abs(real), abs(imaginary))
     length = larger.numerator.bit_length() - larger.denominator.bit_length()
     length += larger >= Fraction(2) ** length

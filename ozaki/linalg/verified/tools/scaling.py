@@ -24,8 +24,8 @@ TAME = 2.0**6
 SPREAD = 1000
 """Octaves below 1 in which float64 numbers have all of their bits, and more than that."""
 
-FAR_BELOW = -(2**20)
-"""An exponent for zero."""
+FAR_BELOW, FAR_ABOVE = -(2**20), 2**20
+"""Exponents for zero."""
 
 
 def scaled(x: Array, exponent: Array) -> Array:
@@ -123,6 +123,19 @@ def units(x: Array) -> Array:
     xp = namespace(x)
     smallest = [xp.where(part == 0, 2.0**1000, abs(part)).min(axis=0) for part in real_parts(x)]
     return xp.frexp(reduce(xp.minimum, smallest))[1] - 53
+
+
+def unit(a: Array) -> int:
+    """Return the largest e such that all numbers are multiples of 2**e; 0 of zeros."""
+    xp, lowest = namespace(a), FAR_ABOVE
+    for part in real_parts(a):
+        mantissa, exponent = xp.frexp(part)
+        integer = xp.ldexp(mantissa, 53).astype(np.int64)
+        last = xp.frexp((integer & -integer).astype(np.float64))[
+            1
+        ]  # 1 and the place of the last bit that is 1
+        lowest = min(lowest, int(xp.where(integer != 0, exponent - 54 + last, FAR_ABOVE).min()))
+    return lowest if lowest != FAR_ABOVE else 0
 
 
 def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
