@@ -65,6 +65,21 @@ def factored(a: Array, complete: bool, vectors: bool) -> tuple[Array | None, Arr
     return q, r
 
 
+def projected(a: Array, b: Array) -> tuple[Array, Array, Array, Array]:
+    """Return R of A·2**-e = QR, and e, and the first rows of Qᴴ·(B·2**-f), and f; both are `scaled_columns`.
+
+    A has at least as many rows as columns.
+    """
+    n = a.shape[1]
+    if calls.takes(a, b):
+        r, c, exponents = (x[0] for x in calls.projected(a[None], b[None]))
+        return r, exponents[:n], c[:n], exponents[n:]
+    r, exponents = scaled_columns(a)
+    c, of_b = scaled_columns(b)
+    c = factorize(r).apply(c, adjoint=True)
+    return namespace(a).triu(r[:n]), exponents, c[:n].copy(), of_b
+
+
 def factorize(a: Array) -> Reflections:
     """Replace A, (m, n) with m >= n, by R; return Q.
 

@@ -61,28 +61,35 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     if not bool(xp.isfinite(matrix).all()):
         raise LinAlgError("a must be finite: it has an Inf or a NaN")
     with quietly(matrix):
-        r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
-        reflections, k = factor_qr.factorize(r), min(m, n)
+        k = min(m, n)
+        if m >= n:
+            r, exponents, projected, of_right = factor_qr.projected(matrix, right)
+        else:
+            r, exponents = factor_qr.scaled_columns(matrix.conj().T)
+            reflections = factor_qr.factorize(r)
+            r = xp.triu(r[:k])
         top = int(exponents.max()) if k else 0
-        sizes = svdvals(times_powers(xp.triu(r[:k]), exponents - top))  # of A·2**-top, which has them of R
+        sizes = svdvals(times_powers(r, exponents - top))  # of A·2**-top, which has them of R
         rank = int((sizes > share * sizes[:1]).sum())
         if rank < k or not bool((r.diagonal() != 0).all()):
             x, rank = _of_least_norm(matrix, right, share)
         elif m >= n:
-            scaled, of_right = factor_qr.scaled_columns(right)
-            projected = reflections.apply(scaled, adjoint=True)[:k].copy()
-            x = within_range(lambda y: solved(r[:k], y, lower=False), projected)
+            x = within_range(lambda y: solved(r, y, lower=False), projected)
             x = times_powers(x, of_right - exponents[:, None])
         else:
             y = xp.zeros((n, right.shape[1]), matrix.dtype)
-            y[:k] = solved(r[:k].conj().T, times_powers(right, -exponents[:, None]), lower=True)
+            y[:k] = solved(r.conj().T, times_powers(right, -exponents[:, None]), lower=True)
             x = reflections.apply(y)
-        rest = right - multiply(matrix, x) if m > n == rank else right[:0, :0]
-        squares = exact_sum(rest.real * rest.real, axis=0) + exact_sum(rest.imag * rest.imag, axis=0)
+        squares = _squared_norms(right - multiply(matrix, x)) if m > n == rank else xp.zeros(0)
         dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
         x = one_nan(converted(x[:, 0] if one else x, dtype))
         real = np.zeros(0, dtype).real.dtype
         return x, converted(squares, real), rank, converted(times_powers(sizes, top), real)
+
+
+def _squared_norms(x: Array) -> Array:
+    """The sums of squares of columns."""
+    return exact_sum(x.real * x.real, axis=0) + exact_sum(x.imag * x.imag, axis=0)
 
 
 def _of_least_norm(matrix: Array, right: Array, share: float) -> tuple[Array, int]:

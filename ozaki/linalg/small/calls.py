@@ -16,10 +16,19 @@ FORM = "ozaki.linalg.small.loops_numba"
 SMALL, LONG = 64, 128
 """The shorter side of a small matrix, at most, and the longer one, of `products.LONGEST` real numbers."""
 
-SQUARES = {"lu": 1, "triangular": 1, "system": 2, "cholesky": 1, "qr": 7, "eigh": 7, "svd": 12}
+SQUARES = {
+    "lu": 1,
+    "triangular": 1,
+    "system": 2,
+    "cholesky": 1,
+    "qr": 7,
+    "projected": 7,
+    "eigh": 7,
+    "svd": 12,
+}
 """Scratch memory of texts, in square matrices of the longest side."""
 
-WITH_PRODUCTS = ("qr", "eigh", "svd")
+WITH_PRODUCTS = ("qr", "projected", "eigh", "svd")
 
 ALONE, BLOCK = 1 << 16, 1 << 15
 """Multiplications (n³) that one thread does, and those of a block."""
@@ -68,6 +77,14 @@ def qr(a: Array, rows: int, vectors: bool) -> tuple[Array, Array]:
     q, r = _like(a, s, m, rows if vectors else 0), _like(a, s, rows, n)
     _run("qr", [a, q, r])
     return q, r
+
+
+def projected(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Return R, QᴴB, and exponents of the columns of A and of B: as `factor_qr.projected`."""
+    s, _, n = a.shape
+    r, c, exponents = _like(a, s, n, n), _like(b, *b.shape), _integers(a, n + b.shape[2])
+    _run("projected", [a, b, r, c, exponents])
+    return r, c, exponents.astype(np.int32)
 
 
 def eigh(a: Array, vectors: bool) -> tuple[Array, Array]:

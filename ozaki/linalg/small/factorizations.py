@@ -190,3 +190,31 @@ def qr(a, q, r, numbers, floats, integers):
             if turns(y, t, c):
                 for i in across(m):
                     q[i, c] = 0.0 - q[i, c]
+
+
+@text
+def scale(a, columns, transposed, exponents):
+    """Write columns that are scaled to about 1, as columns or as rows, and their exponents."""
+    for j in range(a.shape[1]):
+        exponents[j] = column_exponent(a, j)
+        for i in across(len(a)):
+            x = times_powers(a[i, j], -exponents[j])
+            if transposed:
+                columns[j, i] = x
+            else:
+                columns[i, j] = x
+
+
+@text
+def projected(a, b, r, c, exponents, numbers, floats, integers):
+    """R of A = QR, and C = QᴴB, for scaled columns of both."""
+    m, n = a.shape[0], a.shape[1]
+    columns, y = numbers[: n * m].reshape(n, m), numbers[n * m : 2 * n * m].reshape(n, m)
+    t, work = numbers[2 * n * m : (2 * m + n) * n].reshape(n, n), numbers[(2 * m + n) * n :]
+    scale(a, columns, True, exponents)
+    scale(b, c, False, exponents[n:])
+    reflections(columns, y, t, work, floats)
+    apply(y, t, True, c, work, floats, integers)
+    for i in range(n):
+        for j in across(n):
+            r[i, j] = columns[j, i] if j >= i else number(r, 0.0, 0.0)

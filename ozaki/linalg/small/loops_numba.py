@@ -49,6 +49,12 @@ def qr(a, q, r, numbers, floats, integers):
         factorizations.qr(a[i], q[i], r[i], numbers, floats, integers)
 
 
+@_loop("x", "x", "x", "x", _INTEGERS)
+def projected(a, b, r, c, exponents, numbers, floats, integers):
+    for i in range(len(a)):
+        factorizations.projected(a[i], b[i], r[i], c[i], exponents[i], numbers, floats, integers)
+
+
 @_loop("x", _LINES, "x")
 def eigh(a, values, vectors, numbers, floats, integers):
     for i in range(len(a)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -189,20 +190,27 @@ def _integers(a: Array) -> bool:
     return a.dtype.kind != "c" and bool((a == namespace(a).rint(a)).all())
 
 
+def _integers_near(
+    real: Fraction, imaginary: Fraction, exponent: int, relative: float
+) -> tuple[Fraction, Fraction] | None:
+    """The integers within a relative error of (real + i·imaginary)·2**exponent, if there is one pair only."""
+    x, y = (part * Fraction(2) ** exponent for part in (real, imaginary))
+    p, q = Fraction(round(x)), Fraction(round(y))
+    room = Fraction(1, 2) - 2 * (abs(x) + abs(y)) * Fraction(relative)
+    return (p, q) if max(abs(x - p), abs(y - q)) < room else None
+
+
 def _determinant(
     real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array
 ) -> Determinant:
     """The record of (real + i·imaginary)·2**exponent, within a relative error."""
-    if relative and a.size:
-        lowest = len(a) * unit(a)  # the determinant is an integer times 2**lowest
-        parts = [x * Fraction(2) ** (exponent - lowest) for x in (real, imaginary)]
-        error = sum(map(abs, parts)) * Fraction(relative)
-        candidates = [Fraction(round(x)) for x in parts]
-        if all(abs(x - y) + 2 * error < Fraction(1, 2) for x, y in zip(parts, candidates, strict=True)):
-            return _determinant(*candidates, lowest, 0.0, a)
     exact, larger = not relative, max(abs(real), abs(imaginary))
     length = larger.numerator.bit_length() - larger.denominator.bit_length()
     length += larger >= Fraction(2) ** length
+    if relative and a.size and exponent + length + math.log2(relative) < (lowest := len(a) * unit(a)):
+        integers = _integers_near(real, imaginary, exponent - lowest, relative)
+        if integers is not None:
+            return _determinant(*integers, lowest, 0.0, a)
     parts = [Fraction(x) / Fraction(2) ** length for x in (real, imaginary)]
     mantissa = [float(x) for x in parts]
     if max(map(abs, mantissa)) == 1:  # rounded upwards
