@@ -10,7 +10,9 @@ a longer text decides, and integers of as many bits as that takes what even this
     words      sums of two float64; `cores`: exp, log, sin, atan of these; `many`: the same in many digits
     exponentials, logarithms, angles, normal, two_arguments
                the functions: each a public one beside its text, with the range in which that holds and
-               special values (`record`); `parts`: what those of complex numbers are made of (`complex_numbers`)
+               special values (`record`)
+    parts, complex_numbers
+               the parts of exp and log of complex numbers; abs, angle
     rounding   from a text's number to a float
     evaluate   on a CPU, by `loops_numba`; `cuda`: on a GPU; `api`: arguments and layouts
 """

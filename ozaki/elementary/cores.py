@@ -155,7 +155,7 @@ class Machine(Words):
     def log_of_squares(self, a: Any, b: Any, octaves: Any = 0) -> tuple[Number, Any]:
         """Return L and e, log((a² + b²)·2**octaves) = L·2**e, for a >= b >= 0 between 2**-474 and 2**425.
 
-        Near 1 it is log1p of a² + b² - 1, which is added up without an error; for a = 1 and a tiny b it is b².
+        Near 1 it is log1p of a² + b² - 1, added up without an error; for a = 1 and a tiny b it is b².
         """
         (p, e), (q, f) = two_product(a, a), two_product(b, b)
         if self.pairs:
@@ -163,10 +163,9 @@ class Machine(Words):
         else:
             total, less = self.number(p + q), self.number((p - 1.0) + q)  # exact squares of float32
         near = (p > 0.25) & (p < 2.0)
-        sums = [*two_sum(1.0, less.hi), less.lo]
-        rest = [total.hi, *([total.lo, 0.0] if self.pairs else [0.0, None])]
-        terms = [x if y is None else where(near, x, y) for x, y in zip(sums, rest, strict=True)]
-        L = self._log(*terms, octaves)
+        s, t = two_sum(1.0, less.hi)
+        u = where(near, less.lo, 0.0) if self.pairs else None
+        L = self._log(where(near, s, total.hi), where(near, t, total.lo if self.pairs else 0.0), u, octaves)
         tiny = (a == 1.0) & (b < 2.0**-300)
         square = self.number(*two_product(b * 2.0**600, b * 2.0**600))
         return self.where(tiny, square, L), where(tiny, -1200, 0)

@@ -46,8 +46,8 @@ def exp(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 
     Raises
     ------
-    TypeError : x is complex in another function, a `numpy.longdouble` or not numeric, or has integers beyond 2**53; where is not
-        boolean; out is no array of x's kind and of the result's dtype.
+    TypeError : x is complex in another function, a `numpy.longdouble` or not numeric, or has integers beyond
+        2**53; where is not boolean; out is no array of x's kind and of the result's dtype.
     ValueError : shapes do not broadcast; out has another shape, or is read-only.
 
     References

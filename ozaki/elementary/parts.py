@@ -17,7 +17,7 @@ def _finite(y):
 
 
 def _exp(m, x, shift):
-    """Return M and e: e**(x + shift·log 2) = M·2**e, or what no sine makes less than infinite, or more than 0."""
+    """Return M and e: e**(x + shift·log 2) = M·2**e, x at most so far out that no sine brings it back."""
     M, e = m.exp(m.number(m.where(x > HIGH, HIGH, m.where(x < LOW, LOW, x))))
     e = e + shift
     return M, m.where(e > m.most, m.most, e)

@@ -1,4 +1,4 @@
-"""exp, log, abs and angle of complex numbers: each part rounded once, in every layout, as NumPy's otherwise."""
+"""exp, log, abs and angle of complex numbers: each part rounded once, in every layout."""
 
 import dask.array as da
 import numpy as np

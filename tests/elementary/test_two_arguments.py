@@ -1,4 +1,4 @@
-"""pow, atan2, hypot, logaddexp, parts of complex functions: correctly rounded, the same by every road, with NumPy's special values."""
+"""Functions of two numbers: correctly rounded, the same by every road, with NumPy's special values."""
 
 import numpy as np
 import pytest
