@@ -42,7 +42,11 @@ def with_records(markdown):
     def blocks(asked):
         module, heading = asked.groups()
         if module in FRONT_ENDS:
-            names = [r.name for r in PUBLIC.values() if (r.heading == heading if heading else r.dask)]
+            instead = module.rpartition(".")[2]  # tensors and JAX's arrays have forms with derivatives
+            has = (lambda r: instead in r.instead) if instead in ("torch", "jax") else (lambda r: True)
+            names = [
+                r.name for r in PUBLIC.values() if (r.heading == heading if heading else r.dask) and has(r)
+            ]
         else:
             import_module(module)
             names = [r.name for r in RECORDS.values() if (r.module, r.heading) == (module, heading)]

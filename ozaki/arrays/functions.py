@@ -166,16 +166,16 @@ def _vdot(accuracy: Any, a: Any, b: Any) -> Any:
 
 
 def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return Euclidean norms of vectors and Frobenius norms of matrices; None for NumPy's others."""
+    """Return norms of vectors, and Frobenius norms of matrices; None for NumPy's others."""
     reduced = np.ndim(x) if axis is None else max(np.size(axis), 1)
     known = (
         (ord is None and (axis is None or reduced <= 2))
-        or (ord == 2 and reduced == 1)
+        or (reduced == 1 and isinstance(ord, int | float))
         or (ord in ("fro", "f") and reduced == 2)
     )
     if not (known and _rounds(x, integers=True)):
         return None
-    return sums.norm(x, axis=axis, keepdims=keepdims)
+    return sums.norm(x, ord if reduced == 1 else None, axis=axis, keepdims=keepdims)
 
 
 _SHARED = {"keepdims", "initial", "where", "ddof", "mean", "correction"}

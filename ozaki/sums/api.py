@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ozaki.sums.arguments import (
     summed_dtype,
 )
 from ozaki.sums.exact.summands import products
+from ozaki.sums.norms import is_order, norm_of_order
 from ozaki.sums.repeated import repeatable
 from ozaki.sums.table import (
     MEAN,
@@ -194,27 +195,37 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
 @on_device_of_arrays
 def norm(
     x: Array,
-    ord: int | str | None = None,
+    ord: float | str | None = None,
     axis: Axis = None,
     dtype: DType = None,
     out: Out = None,
     keepdims: bool = False,
 ) -> Any:
-    """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.
+    """Return the 2-norm over axes, correctly rounded, or that of another order: `numpy.linalg.norm`.
 
     As `ozaki.sum`; differs in being real, also for a complex x, and float64 for integers and booleans.
-    Neither the squares nor their sum overflow or underflow. Over two axes it is the Frobenius norm.
+    √Σ|x|² is rounded once; neither the squares nor their sum overflow or underflow. Over two axes it is the
+    Frobenius norm.
 
     Parameters
     ----------
-    ord : None, 2 for norms of vectors, or "fro" for norms over two axes: ValueError for another norm.
+    ord : None; "fro" over two axes; over one axis 2 or another number: ValueError for other norms. Of order
+        1, Σ|x|, ∞ and −∞, the largest and the smallest |x|, and 0, the count of numbers that are not 0, it is
+        rounded once, of complex x each |x| before that. Of another order p it is
+        RN(RN(Σ RN(aᵖ))**RN(1/p))·2ᵉ in float64, a = |x|/2ᵉ: three roundings and that of 1/p, errors below
+        2⁻⁵³·(2 + (2 + |log s|)/|p|), s the sum, and one to the dtype.
 
     >>> norm(np.array([3 * 2.0**900, 4 * 2.0**900])) / 2.0**900
     np.float64(5.0)
+    >>> float(norm([3.0, -4.0], 1)), float(norm([1.0, 1.0, -1.0], 3))
+    (7.0, 1.4422495703074083)
     """
     x = numbers(x, "x")
     if ord is not None:
-        check_ord(ord, len(axes_of(axis, x.ndim)))
+        axes = len(axes_of(axis, x.ndim))
+        if is_order(ord, axes):
+            return norm_of_order(x, cast(float, ord), axis, dtype, out, keepdims)
+        check_ord(ord, axes)
     return REDUCTIONS["norm"]((x,), axis, dtype, out, keepdims)
 
 

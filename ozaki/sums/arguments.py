@@ -36,13 +36,13 @@ def numbers(x: Any, name: str) -> Array:
     return array
 
 
-def check_ord(ord: int | str | None, axes: int) -> None:
+def check_ord(ord: float | str | None, axes: int) -> None:
     """Raise ValueError for a norm that is not Euclidean, or Frobenius's over two axes."""
     if not (ord is None or (ord == 2 and axes == 1) or (ord == "fro" and axes == 2)):
         hint = f"; an axis is given by name: axis={ord!r}" if isinstance(ord, int) else ""
         raise ValueError(
-            f"ord must be None, 2 for norms of vectors or 'fro' for norms over two axes, got {ord!r} "
-            f"over {axes}{hint}"
+            "ord must be None, 2 or, for dense arrays, another number over one axis, or 'fro' over two, "
+            f"got {ord!r} over {axes}{hint}"
         )
 
 

@@ -306,7 +306,7 @@ REFUSED = {
     "prod": np.prod,
     "x.prod": lambda x: x.prod(),
     "logaddexp2": lambda x: np.logaddexp2(x, 1),
-    "exp of complex numbers": lambda x: np.exp(x + 1j),
+    "sin of complex numbers": lambda x: np.sin(x + 1j),
     "eig": lambda x: np.linalg.eig(x[:4]),
     "matrix_rank": np.linalg.matrix_rank,
     "fft": np.fft.fft,

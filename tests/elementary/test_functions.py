@@ -235,7 +235,7 @@ def test_dtypes():
     assert ozaki.exp(np.float32(1)).dtype == np.float32
     assert ozaki.exp(True) == ozaki.exp(1.0)
     assert ozaki.exp(np.array([1.0], ">f8")) == ozaki.exp(1.0)
-    for bad in (1j, np.longdouble(1), np.array([None]), "1", 2**53 + 1):
+    for bad in (np.longdouble(1), np.array([None]), "1", 2**53 + 1):
         with pytest.raises(TypeError):
             ozaki.exp(bad)
     with pytest.raises(TypeError, match="out must be float64"):

@@ -7,6 +7,7 @@ sides of a comparison can make.
 from typing import NamedTuple
 
 from ozaki import elementary
+from ozaki.elementary.complex_numbers import PARTS
 from ozaki.public import PUBLIC
 from tests.reductions import ONE_ARRAY
 
@@ -60,6 +61,7 @@ FAMILIES = {
     "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS}", BITS),
     "linalg: clusters": Family(_SPECTRA, LAPACK),
     "elementary functions": Family(" ".join(elementary.NAMES), INTEGERS),
+    "functions of complex numbers": Family(" ".join(PARTS), INTEGERS),
     "functions of rows": Family(_ROWS, INTEGERS),
     "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
     "linalg.verified: scales": Family(

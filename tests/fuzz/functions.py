@@ -4,6 +4,7 @@ import numpy as np
 
 import ozaki
 from multiword.runtime.compiled import numpy_forms
+from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.public import PUBLIC
@@ -46,4 +47,29 @@ def rows(draw: Draw) -> None:
     check_same(f"{name}: another order", again, result[:, 0] if reduced else result[:, order])
 
 
-CHECKS = {"elementary functions": elementary, "functions of rows": rows}
+def complex_numbers(draw: Draw) -> None:
+    """A few complex numbers, of any exponent or about the unit circle, part by part."""
+    name, dtype = draw.pick("function", *PARTS), np.dtype(draw.pick("dtype", "complex64", "complex128"))
+    rng, n = np.random.default_rng(draw.size("seed", 0, 2**31)), draw.size("length", 1, 20)
+    far, turn = draw.pick("spread", 0, 1, 60, 1000), rng.uniform(-4, 4, n)
+    parts = np.ldexp([np.cos(turn), np.sin(turn)], rng.integers(-far, far // 4 + 1, (2, n)))
+    with np.errstate(all="ignore"):
+        z = (parts[0] + 1j * parts[1]).astype(dtype)
+    result = getattr(ozaki, name)(z)
+    found = [result] if len(PARTS[name]) == 1 else [result.real, result.imag]
+    for part, values in zip(PARTS[name], found, strict=True):
+        x = [z.imag, z.real] if part == "atan2" else [z.real, z.imag]
+        inside = np.isfinite(z)
+        for condition, _ in FUNCTIONS[part].special:
+            inside &= ~np.array([bool(condition(*map(float, v))) for v in zip(*x, strict=True)])
+        expected = by_integers(part, values.dtype, [v[inside] for v in x])
+        check_same(f"{name}: {part} by integers", np.ascontiguousarray(values)[inside], expected)
+    with numpy_forms():
+        check_same(f"{name}: NumPy's form", getattr(ozaki, name)(z), result)
+
+
+CHECKS = {
+    "elementary functions": elementary,
+    "functions of complex numbers": complex_numbers,
+    "functions of rows": rows,
+}

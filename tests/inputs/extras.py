@@ -16,7 +16,7 @@ import numpy as np
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 from tests.inputs.kinds import KINDS, Kind, cast, first, lying, of_dask, of_jax, of_torch
-from tests.inputs.tables import ELEMENTARY, EYE, MATRIX, Function
+from tests.inputs.tables import ELEMENTARY, EYE, MATRIX, Function, held
 from tests.reductions import ONE_ARRAY
 
 ROOT = Path(__file__).parents[2]
@@ -146,7 +146,7 @@ _JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
 
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
-        *_reductions("ozaki.dask", ELEMENTARY, holds="real", **_DASK),
+        *(f for n in ELEMENTARY for f in _reductions("ozaki.dask", (n,), holds=held(n), **_DASK)),
         *(_dots("ozaki.dask", n, holds="real", **_DASK)[0] for n in ("pow", "hypot", "logaddexp")),
         Function(
             "ozaki.dask.atan2", "y", lambda x: function_of("ozaki.dask", "atan2")(x, x), holds="real", **_DASK

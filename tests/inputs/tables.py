@@ -9,6 +9,7 @@ import numpy as np
 
 import multiword
 import ozaki
+from ozaki.elementary.complex_numbers import PARTS
 from ozaki.public import PUBLIC
 from tests.inputs.kinds import KINDS, Kind, like
 from tests.reductions import ONE_ARRAY
@@ -83,6 +84,12 @@ _of_core = partial(Function, "multiword.TensorCore", takes="matrix", holds="real
 ELEMENTARY = tuple(n for n, r in PUBLIC.items() if r.heading == "Elementary functions" and r.arrays == ("x",))
 """The functions of one number, element by element."""
 
+
+def held(name: str) -> str:
+    """Return the numbers that an elementary function takes."""
+    return "any" if name in PARTS else "real"
+
+
 ROWS = tuple(name for name, record in PUBLIC.items() if record.heading == "Functions of rows")
 """softmax and its like."""
 
@@ -150,7 +157,7 @@ TABLES: dict[str, tuple[Function, ...]] = {
         ),
     ),
     "Elementary functions": (
-        *(Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds="real") for name in ELEMENTARY),
+        *(Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds=held(name)) for name in ELEMENTARY),
         *(
             Function(f"ozaki.{f.__name__}", argument, lambda x, f=f: f(x, x), holds="real")
             for f, argument in (
