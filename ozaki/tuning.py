@@ -246,5 +246,8 @@ SHORT_ROW = 32
 SPARSE_COLUMNS = 32
 """Real columns to which entries are added together: their sums, of 24 bytes each, are all that grows."""
 
+SPARSE_COLUMNS_BY_ROWS = 4
+"""Real columns that are multiplied one by one, row by row; more are faster together."""
+
 SPARSE_ENTRIES_OF_A_THREAD = 1 << 15
 """Entries that take longer (some 0.1 ms) than it does to wake a thread."""

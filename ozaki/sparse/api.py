@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,8 @@ from ozaki.sums.groups import group_sum
 def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None) -> Any:
     """Return the product of a sparse matrix with an array, or of two, every element correctly rounded.
 
-    `ozaki.matmul` goes here. No format is converted, and nothing depends on the order of the entries, on the
-    format, on threads or the device.
+    `ozaki.matmul` goes here. Nothing depends on the order of the entries, on the format, on threads or the
+    device.
 
     Parameters
     ----------
@@ -88,18 +87,9 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None
         shape = (len(x), matrix.shape[0])
     if out is not None:
         check_out(out, x, shape, dtype)
-    result = _product([(matrix, turned)], [], dtype)
+    result = rounded_products([(matrix, turned)], [], dtype)
     result = result[:, 0] if x.ndim == 1 else result if left else result.T
     return result if out is None else deliver(result, out)
-
-
-def _product(terms: Sequence[tuple[Matrix, Array]], addends: Sequence[Array], dtype: np.dtype) -> Array:
-    """Return Σ A·X + Σ B, rounded once; zeros where nothing is added."""
-    (matrix, x), *_ = terms
-    shape = matrix.shape[0], x.shape[1]
-    if 0 in shape:
-        return namespace(x).zeros(shape, dtype)
-    return rounded_products(terms, addends, dtype)
 
 
 @on_device_of_arrays
@@ -132,7 +122,7 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     xs = [-y.astype(np.result_type(y.dtype, np.float64)) for y in xs]
     terms, found = [(matrix, y) for matrix in matrices for y in xs], list[Array]()
     for _ in range(words):
-        found.append(_product(terms, [*addends, *(-word for word in found)], dtype))
+        found.append(rounded_products(terms, [*addends, *(-word for word in found)], dtype))
     if not all(bool(namespace(word).isfinite(word).all()) for word in found):
         raise ValueError("a, x and b must be finite, and so must the residual be")
     result = [word[:, 0] if one else word for word in found]

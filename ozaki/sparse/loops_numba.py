@@ -7,7 +7,7 @@ is added up again in an enclosure that watches what is lost. NaN stands for resu
 """
 
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, types, uint32, uint64
+from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
 from multiword.runtime.jit import inlined, jit
 from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, rounded, two_sum
@@ -107,11 +107,16 @@ def add_entries(rows, columns, values, x, first, sums):
 
     x : (columns, k). sums : (rows, 3, k), high, low and error of the rows from `first` on.
     """
-    height, width = np.uint64(len(sums)), np.uint64(len(x))
+    height, width, zero = np.uint64(len(sums)), np.uint64(len(x)), np.uint64(0)
     for p in range(len(values)):
         i, j = np.uint64(rows[p] - first), np.uint64(columns[p])
         if i >= height or j >= width:
             return INVALID
+        if x.shape[1] == 1:  # views of rows would take longer than the sum
+            total = sums[i, 0, zero], sums[i, 1, zero], sums[i, 2, zero]
+            total = add_product(values[p], x[j, zero], *total, False)
+            sums[i, 0, zero], sums[i, 1, zero], sums[i, 2, zero] = total
+            continue
         line, of_x, value = sums[i], x[j], values[p]
         high, low, error = line[0], line[1], line[2]
         for c in range(len(of_x)):
@@ -129,3 +134,25 @@ def round_sums(sums, single, out):
             out[i, c] = value + 0.0
             undecided += value != value
     return undecided
+
+
+@jit(int64(_read(int64), int64[::1]))
+def count_entries(rows, counts):
+    """Add the entries of each row to the count behind its own; return INVALID where a row is out of range."""
+    height = np.uint64(len(counts) - 1)
+    for p in range(len(rows)):
+        i = np.uint64(rows[p])
+        if i >= height:
+            return INVALID
+        counts[i + np.uint64(1)] += 1
+    return 0
+
+
+@jit(void(_read(int64), _read(int64), _read(float64), int64[::1], int64[::1], float64[::1]))
+def place_entries(rows, columns, values, ends, indices, numbers):
+    """Write entries, whose rows are in range, behind those of their rows that are there."""
+    for p in range(len(rows)):
+        i = np.uint64(rows[p])
+        place = np.uint64(ends[i])
+        indices[place], numbers[place] = columns[p], values[p]
+        ends[i] += 1

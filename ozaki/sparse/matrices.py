@@ -1,7 +1,7 @@
 """Sparse matrices of SciPy and CuPy as they lie in memory, read as entries: row, column and value.
 
-No format is converted: entries of the others are numbered piece by piece, in little memory. Duplicate entries
-are terms of one element, explicit zeros are zeros, and neither has to be sorted.
+Entries of formats that do not lie row by row are numbered piece by piece. Duplicate entries are terms of one
+element, explicit zeros are zeros, and neither has to be sorted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Σ A·X + Σ B of sparse A and dense X and B, every element the exact value, rounded once.
 
-    rows      where entries lie row by row and there is one real column: row by row, in one pass
+    rows      real matrices whose entries lie row by row, and few real columns: in one pass a column
     entries   everything else on a CPU: each entry is added to the enclosure of its row, in any order
     exact     elements that these leave undecided, and all where there is neither: exact sums by group
 
@@ -11,15 +11,17 @@ number of columns (`products_cuda`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts, to_float64
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, taken, thread_count
+from ozaki.arguments import result_dtype
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.products_cuda import rows_on_device
@@ -28,9 +30,11 @@ from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding
 from ozaki.sums.exact.groups import add_groups
 from ozaki.sums.exact.summands import Summands, as_floats, products
-from ozaki.tuning import SPARSE_COLUMNS, SPARSE_ENTRIES_OF_A_THREAD
+from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS, SPARSE_ENTRIES_OF_A_THREAD
 
 LOOPS = "ozaki.sparse.loops_numba"
+
+NOTHING = np.empty(0)
 
 Terms = Sequence[tuple[Matrix, Array]]
 """Products that are added up: of (m, n) matrices and (n, k) arrays."""
@@ -43,6 +47,8 @@ def rounded_products(terms: Terms, addends: Sequence[Array], dtype: np.dtype) ->
     """
     (first, x), *_ = terms
     height, width, parts = first.shape[0], x.shape[1], 2 if dtype.kind == "c" else 1
+    if not height * width:
+        return namespace(x).zeros((height, width), dtype)
     with quietly(first.values):
         values, undecided = _enclosed(terms, addends, (height, width * parts), dtype)
         xp = namespace(values)
@@ -67,34 +73,80 @@ def _enclosed(
     if compiled(LOOPS) is None:
         return np.full(shape, np.nan), shape[0]
     out = np.empty(shape)
-    if plain and shape[1] == 1 and matrix.row_by_row and matrix.values.dtype.name in ("float32", "float64"):
-        numbers = [*as_floats(x), *(float_ for b in addends for float_ in as_floats(b))]
-        if len(numbers) == 1 + len(addends):
-            return out, _by_rows(matrix, numbers, single, out[:, 0])
+    if plain and matrix.row_by_row and matrix.values.dtype.kind == "f" and shape[1] <= SPARSE_COLUMNS_BY_ROWS:
+        sides = [list(_sides(y, shape[1] // y.shape[1])) for y in (x, *addends)]
+        if all(len(side) == 1 for side in sides):
+            return out, _by_rows(matrix, [parts[0] for (parts,) in sides], single, out)
     return out, _by_entries(terms, addends, single, out, shape[1] // x.shape[1])
 
 
+def in_rows(matrix: Matrix) -> Matrix:
+    """Return a matrix of a CPU with its entries row by row, as floats, to be multiplied many times.
+
+    The same matrix where compiled code does not add up its rows: of complex numbers, of 64-bit integers.
+    ValueError for an index out of range.
+    """
+    loops, values = compiled(LOOPS), matrix.values
+    if is_cupy(values) or loops is None or values.dtype.kind == "c" or len(as_floats(values[:0])) > 1:
+        return matrix
+    if matrix.row_by_row:
+        return matrix if values.dtype.kind == "f" else replace(matrix, values=to_float64(values))
+    pieces = list(matrix.pieces())
+    ends = np.zeros(matrix.shape[0] + 1, np.int64)
+    _checked([loops.count_entries(piece.rows, ends) for piece in pieces])
+    pointers = np.cumsum(ends)
+    ends = pointers[:-1].copy()  # of the entries of each row that are there
+    indices, numbers = np.empty(pointers[-1], np.int64), np.empty(pointers[-1])
+    for rows, columns, values in pieces:
+        loops.place_entries(rows, columns, to_float64(values), ends, indices, numbers)
+    return Matrix(matrix.shape, numbers, "csr", (pointers, indices))
+
+
+def product_with_vector(matrix: Matrix, x: Array) -> Array:
+    """Return Ax of a vector of as many numbers as A has columns, correctly rounded."""
+    return rounded_products([(matrix, x[:, None])], [], result_dtype(matrix.values, x))[:, 0]
+
+
 def _by_rows(matrix: Matrix, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray) -> int:
-    """Add up row by row, shared out over threads by entries; return how many are undecided."""
+    """Add up row by row, shared out over threads by entries; return how many are undecided.
+
+    numbers : the real columns of x, and those that are added.
+    """
     pointers, indices = (np.ascontiguousarray(x) for x in matrix.indices)
     pointers, values = pointers.astype(indices.dtype, copy=False), np.ascontiguousarray(matrix.values)
-    x, *initial = (np.ascontiguousarray(column[:, 0]) for column in numbers)
-    loop = compiled(LOOPS).add_rows[indices.dtype.name, values.dtype.name]
-    stored = min(len(indices), len(values))
+    stored, bits = min(len(indices), len(values)), 8 * indices.itemsize
+    loop = compiled(LOOPS).add_rows[f"int{bits}", f"float{8 * values.itemsize}"]
     indices, values = indices[:stored].view(f"u{indices.itemsize}"), values[:stored]
-    start = initial[0] if initial else np.empty(0)
-    shares = min(thread_count(), matrix.entries // SPARSE_ENTRIES_OF_A_THREAD) or 1
-    cuts = np.searchsorted(pointers, np.linspace(0, matrix.entries, shares + 1)[1:-1])
-    ends = [0, *np.clip(cuts, 0, len(out)).tolist(), len(out)]
-    blocks, counts = deque(slice(i, max(i, j)) for i, j in pairwise(ends)), []
+    columns = [[np.ascontiguousarray(x[:, c]) for x in numbers] for c in range(out.shape[1])]
+    results, counts = out.T if out.shape[1] == 1 else np.empty(out.shape[::-1]), list[int]()
 
-    def work() -> None:
-        for rows in taken(blocks):
-            of_rows = pointers[rows.start : rows.stop + 1]
-            counts.append(loop(of_rows, indices, values, x, start[rows], single, out[rows]))
+    def add(rows: slice) -> None:
+        entries = pointers[rows.start : rows.stop + 1], indices, values
+        for (x, *initial), result in zip(columns, results, strict=True):
+            counts.append(loop(*entries, x, initial[0][rows] if initial else NOTHING, single, result[rows]))
 
-    in_threads(work, shares - 1, blocks.clear)
+    _over_rows(add, pointers, len(out))
+    if len(results) > 1:
+        out[:] = results.T
     return _checked(counts)
+
+
+def _over_rows(work: Callable[[slice], None], pointers: np.ndarray, height: int) -> None:
+    """Call work(rows) for all rows, in threads that have about as many entries each."""
+    entries = int(pointers[-1])
+    shares = min(thread_count(), entries // SPARSE_ENTRIES_OF_A_THREAD) or 1
+    if shares == 1:
+        work(slice(0, height))
+        return
+    cuts = np.searchsorted(pointers, [entries * share // shares for share in range(1, shares)])
+    ends = [0, *np.clip(cuts, 0, height).tolist(), height]
+    blocks = deque(slice(i, max(i, j)) for i, j in pairwise(ends))
+
+    def share() -> None:
+        for rows in taken(blocks):
+            work(rows)
+
+    in_threads(share, shares - 1, blocks.clear)
 
 
 def _by_entries(
@@ -138,11 +190,14 @@ def _sides(x: np.ndarray, parts: int) -> Iterator[list[np.ndarray]]:
     """Yield real columns whose sum is x, exactly; where numbers have two parts also those of i·x."""
     real, *imaginary = real_parts(x)
     for number, part in enumerate(as_floats(real)):
+        if parts == 1:
+            yield [part]
+            continue
         columns = np.zeros((*x.shape, parts))
         columns[..., 0] = part
         if imaginary and not number:
             columns[..., 1] = imaginary[0]
-        both = [columns] if parts == 1 else [columns, np.stack([-columns[..., 1], columns[..., 0]], axis=-1)]
+        both = [columns, np.stack([-columns[..., 1], columns[..., 0]], axis=-1)]
         yield [y.reshape(len(x), x.shape[1] * parts) for y in both]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_ar
 from ozaki.api import matmul
 from ozaki.public import is_sparse
 from ozaki.sparse.linalg.vectors import norm
+from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.products import in_rows, product_with_vector
 
-Operator = Callable[[Array], Array]
+Map = Callable[[Array], Array]
 Progress = bool | Callable[[int, float, float], None]
 
 
@@ -37,8 +39,8 @@ class System:
     given : False where x is known to be zero, so that b is the residual.
     """
 
-    matvec: Operator
-    precondition: Operator
+    matvec: Map
+    precondition: Map
     b: Array
     x: Array
     tolerance: float
@@ -61,34 +63,27 @@ class System:
         progress: Progress = False,
     ) -> System:
         """Return the system of a method's arguments. ValueError for shapes that do not fit, Inf and NaN."""
-        b = as_array(b, "b")
-        n = b.size
-        if b.shape not in ((n,), (n, 1)):
-            raise ValueError(f"b must be a vector, got shape {b.shape}")
-        b = b.reshape(-1)
-        shape, kind, matvec = operator_of(A, "A", b.dtype)
-        if shape != (n, n):
-            raise ValueError(f"A must be square and fit b, of {n} numbers, got shape {shape}")
-        kinds = [kind, b.dtype]
-        precondition: Operator = np.copy if isinstance(b, np.ndarray) else (lambda r: r.copy())
-        if M is not None:
-            of_m, kind, precondition = operator_of(M, "M", b.dtype)
-            if of_m != (n, n):
-                raise ValueError(f"M must have A's shape, {shape}, got {of_m}")
-            kinds.append(kind)
+        b = finite_vector(b, "b")
+        n, a = b.size, operator_of(A, "A", b.dtype)
+        if a.shape != (n, n):
+            raise ValueError(f"A must be square and fit b, of {n} numbers, got shape {a.shape}")
+        m = (
+            Operator((n, n), b.dtype, *[lambda r: r.copy()] * 2)
+            if M is None
+            else operator_of(M, "M", b.dtype)
+        )
+        if m.shape != (n, n):
+            raise ValueError(f"M must have A's shape, {a.shape}, got {m.shape}")
         x = namespace(b).zeros(n) if x0 is None else as_array(x0, "x0").reshape(-1)
         if x.size != n:
             raise ValueError(f"x0 must have {n} numbers, got {x.size}")
-        dtype = np.result_type(np.float64, x.dtype, *kinds)
+        dtype = np.result_type(np.float64, x.dtype, a.dtype, b.dtype, m.dtype)
         b, x = (namespace(b).array(v, dtype) for v in (b, x))
-        if not bool(namespace(b).isfinite(b).all()):
-            raise ValueError("b must be finite")
         size, limit = norm(b), 10 * n if maxiter is None else maxiter
         if size == 0:  # whose solution is known
             x, x0 = 0 * b, None
         tolerance = max(float(atol), float(rtol) * size)
-        apply = partial(_applied, dtype=dtype)
-        products = partial(apply, matvec), partial(apply, precondition)
+        products = a.into(dtype).matvec, m.into(dtype).matvec
         told = callback or (lambda x: None)
         return cls(*products, b, x, tolerance, limit, told, progress, given=x0 is not None)
 
@@ -98,15 +93,25 @@ class System:
 
     def told(self, iteration: int, size: float) -> None:
         """Tell who wants to know the norm of the residual."""
-        if callable(self.progress):
-            self.progress(iteration, size, self.tolerance)
-        elif self.progress:
-            print(f"{iteration:6d}  residual {size:.3e}, wanted {self.tolerance:.3e}", file=sys.stderr)
+        tell(self.progress, iteration, size, self.tolerance)
 
 
-def _applied(operator: Operator, x: Array, dtype: np.dtype) -> Array:
-    y = operator(x)
-    return y.reshape(-1).astype(dtype, copy=False)
+def tell(progress: Progress, iteration: int, size: float, tolerance: float) -> None:
+    """Print the norm of a residual, or call the function that wants to know it."""
+    if callable(progress):
+        progress(iteration, size, tolerance)
+    elif progress:
+        print(f"{iteration:6d}  residual {size:.3e}, wanted {tolerance:.3e}", file=sys.stderr)
+
+
+def finite_vector(b: Any, name: str) -> Array:
+    """Return an (n,) or (n, 1) array of finite numbers as a vector."""
+    b = as_array(b, name)
+    if b.shape not in ((b.size,), (b.size, 1)):
+        raise ValueError(f"{name} must be a vector, got shape {b.shape}")
+    if not bool(namespace(b).isfinite(b).all()):
+        raise ValueError(f"{name} must be finite")
+    return b.reshape(-1)
 
 
 def krylov_method(iterate: Callable[..., tuple[Array, int]]) -> Callable[..., tuple[Array, int]]:
@@ -137,15 +142,54 @@ def krylov_method(iterate: Callable[..., tuple[Array, int]]) -> Callable[..., tu
     return on_device_of_arrays(public)
 
 
-def operator_of(a: Any, name: str, like: np.dtype) -> tuple[tuple[int, int], np.dtype, Operator]:
-    """Return the shape, dtype and product with vectors of a matrix or of a `LinearOperator`.
+class Operator(NamedTuple):
+    """A matrix, or what stands for one: shape, dtype, and the products of it and its adjoint with vectors."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    matvec: Map
+    rmatvec: Map
+
+    def into(self, dtype: np.dtype) -> Operator:
+        """Return the operator whose products are vectors of a dtype."""
+        products = (partial(_applied, product, dtype) for product in (self.matvec, self.rmatvec))
+        return Operator(self.shape, self.dtype, *products)
+
+
+def _applied(product: Map, dtype: np.dtype, x: Array) -> Array:
+    return product(x).reshape(-1).astype(dtype, copy=False)
+
+
+def operator_of(a: Any, name: str, like: np.dtype) -> Operator:
+    """Return the operator of a matrix, or of a `LinearOperator`, of a dtype like another's if it has none.
 
     Products with matrices, sparse or dense, are correctly rounded; an operator's are its own.
     """
     if hasattr(a, "matvec"):
-        return tuple(a.shape), np.dtype(a.dtype if a.dtype is not None else like), a.matvec
-    if not is_sparse(a):
-        a = as_array(a, name)
-        if a.ndim != 2:
-            raise ValueError(f"{name} must be a matrix, got shape {a.shape}")
-    return tuple(a.shape), a.dtype, lambda x: matmul(a, x, accuracy="exact")
+        kind = np.dtype(a.dtype if a.dtype is not None else like)
+        return Operator(tuple(a.shape), kind, a.matvec, getattr(a, "rmatvec", _no_adjoint))
+    if is_sparse(a):
+        return _of_sparse(Matrix.of(a, name))
+    a = as_array(a, name)
+    if a.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, got shape {a.shape}")
+    forward = partial(matmul, a, accuracy="exact")
+    return Operator(tuple(a.shape), a.dtype, forward, partial(matmul, a.conj().T, accuracy="exact"))
+
+
+def _of_sparse(matrix: Matrix) -> Operator:
+    """Return the operator of a sparse matrix, whose entries are brought into rows once for all products."""
+
+    def product(rows: Callable[[], Matrix], x: Array) -> Array:
+        return product_with_vector(rows(), x)
+
+    forward, adjoint = cache(partial(in_rows, matrix)), cache(partial(in_rows, matrix.H))
+    return Operator(matrix.shape, matrix.dtype, partial(product, forward), partial(product, adjoint))
+
+
+def _identity(b: Array) -> Operator:
+    return Operator((b.size, b.size), b.dtype, lambda x: x.copy(), lambda x: x.copy())
+
+
+def _no_adjoint(x: Array) -> Array:
+    raise TypeError("A must have rmatvec, the product of its adjoint with a vector")

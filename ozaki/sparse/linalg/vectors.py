@@ -53,13 +53,22 @@ def added(x: Array, a: Scalar, y: Array) -> Array:
     return x + scaled(a, y)
 
 
+def length(a: float, b: float) -> float:
+    """Return √(a² + b²), in four operations of IEEE's.
+
+    >>> length(3.0, -4.0)
+    5.0
+    """
+    return sqrt(a * a + b * b)
+
+
 def magnitude(a: Scalar) -> float:
     """Return |a|, of a complex number by a root and no function of the C library.
 
     >>> magnitude(3 + 4j), magnitude(-2.0)
     (5.0, 2.0)
     """
-    return abs(a) if isinstance(a, float) else sqrt(a.real * a.real + a.imag * a.imag)
+    return abs(a) if isinstance(a, float) else length(a.real, a.imag)
 
 
 def product(a: Scalar, b: Scalar) -> Scalar:
@@ -102,14 +111,14 @@ def rotation(a: Scalar, b: float) -> tuple[float, Scalar, Scalar]:
     if a == 0:
         return 0.0, 1.0, b
     size = magnitude(a)
-    length = sqrt(size * size + b * b)
+    whole = length(size, b)
     if isinstance(a, float):
         sign = 1.0 if a > 0 else -1.0
-        return size / length, sign * b / length, sign * length
+        return size / whole, sign * b / whole, sign * whole
     unit = complex(a.real / size, a.imag / size)
-    share = b / length
+    share = b / whole
     return (
-        size / length,
+        size / whole,
         complex(unit.real * share, unit.imag * share),
-        complex(unit.real * length, unit.imag * length),
+        complex(unit.real * whole, unit.imag * whole),
     )
