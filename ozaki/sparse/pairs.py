@@ -10,7 +10,7 @@ from multiword.runtime.arrays import Array, check_same_device, is_cupy, namespac
 from ozaki.arguments import result_dtype
 from ozaki.sparse.matrices import PIECE, Matrix, Piece
 from ozaki.sparse.products import check_indices
-from ozaki.sums.groups import group_dot
+from ozaki.sums.groups import group_dot, group_sum
 
 
 def sparse_product(a: Any, b: Any) -> Any:
@@ -53,6 +53,22 @@ def sparse_product(a: Any, b: Any) -> Any:
     pattern = pattern.astype(dtype)
     pattern.data[: len(data)] = data
     return pattern
+
+
+def sorted_entries(matrix: Matrix) -> tuple[Array, Array, Array]:
+    """Return pointers, columns and values, float64, of the CSR of a real matrix: sorted, without duplicates.
+
+    Each value is that of the element, rounded once. TypeError for complex numbers.
+    """
+    if matrix.dtype.kind == "c":
+        raise TypeError("A must be real, got a complex matrix")
+    rows, columns, values = matrix.together()
+    check_indices(rows, matrix.shape[0])
+    check_indices(columns, matrix.shape[1])
+    xp, (height, width) = namespace(values), matrix.shape
+    keys, labels = xp.unique(rows * width + columns, return_inverse=True)
+    pointers = xp.searchsorted(keys, xp.arange(height + 1) * width)
+    return pointers, keys % max(1, width), group_sum(values, labels, len(keys), np.float64)
 
 
 def pairs_of_duplicates(matrix: Matrix) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki.sparse.linalg import bicgstab, cg, gmres, jacobi
+from ozaki.sparse.linalg import bicgstab, block_jacobi, cg, eigsh, gmres, jacobi, lsqr, minres
 from tests.sparse.test_linalg import iterates, laplacian
 from tests.sparse.test_products import dense, numbers
 
@@ -52,15 +52,31 @@ def test_zeros_specials_and_invalid_indices():
         ozaki.matmul(there, cupy.ones(3))
 
 
-@pytest.mark.parametrize("method", [cg, bicgstab, gmres])
+@pytest.mark.parametrize("method", [cg, bicgstab, gmres, minres])
 def test_iterates(method):
     cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
     a, b = laplacian(8), np.random.default_rng(2).standard_normal(64)
     there, right = sparse.csr_matrix(ss.csr_matrix(a)), cupy.asarray(b)
-    for on_host, on_device in (({}, {}), ({"M": jacobi(a)}, {"M": jacobi(there)})):
+    for on_host, on_device in (
+        ({}, {}),
+        ({"M": jacobi(a)}, {"M": jacobi(there)}),
+        ({"M": block_jacobi(a, 5)}, {"M": block_jacobi(there, 5)}),
+    ):
         expected = iterates(method, a, b, maxiter=5, **on_host)
         found = iterates(method, there, right, maxiter=5, **on_device)
         assert [x.get().tobytes() for x in found] == [x.tobytes() for x in expected]
+
+
+def test_least_squares_and_eigenvalues():
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    a, b = laplacian(8), np.random.default_rng(2).standard_normal(64)
+    there, right = sparse.csr_matrix(ss.csr_matrix(a)), cupy.asarray(b)
+    expected, found = (lsqr(*system, iter_lim=5, calc_var=True) for system in ((a, b), (there, right)))
+    assert found.x.get().tobytes() == expected.x.tobytes()
+    assert found.var.get().tobytes() == expected.var.tobytes()
+    assert found[1:-1] == expected[1:-1]
+    for ours, theirs in zip(eigsh(there, 3), eigsh(a, 3), strict=True):
+        assert ours.get().tobytes() == np.ascontiguousarray(theirs).tobytes()
 
 
 def test_products_of_two_sparse_matrices():
