@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from ozaki.linalg.verified.tools.solution import (
     proved,
     stacked,
 )
+from ozaki.public import is_sparse
 
 LARGEST_EXPONENT = 960
 """By which small integers are multiplied and still are float64 numbers."""
@@ -107,7 +109,8 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
 
     Parameters
     ----------
-    a : (..., n, n) array of real or complex numbers, taken as float64 or complex128.
+    a : (..., n, n) array of real or complex numbers, taken as float64 or complex128; or a sparse matrix of
+        SciPy of real numbers, symmetric and positive definite.
     b : (n,) array, or (..., n, m), as for `numpy.linalg.solve`; stacks broadcast.
     max_words : of the approximate inverse: about 15 decimal digits of condition number each.
     throw : raise where nothing can be proved; False returns a `Solution` of NaN with infinite bounds that
@@ -135,6 +138,10 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
     >>> bool(x.rounded.all()), x.stats.tier
     (True, 'factored')
     """
+    if is_sparse(a):
+        return cast(
+            Solution, import_module("ozaki.sparse.verified").solve(a, b, max_words=max_words, throw=throw)
+        )
     a, b, one = systems(a, b)
     with quietly(b):
         if a.ndim == b.ndim == 2:

@@ -73,11 +73,13 @@ class Statistics:
 
     Attributes
     ----------
-    tier : what proved the matrix regular: "native", "certified", "factored" or "words".
+    tier : what proved the matrix regular: "native", "certified", "factored" or "words"; of a
+        sparse matrix "shifted", a factorization of A − sI.
     condition : upper bound of ‖|R||A|‖∞ of the equilibrated matrix and its approximate inverse R, nearly the
         condition number of Bauer and Skeel. Of least squares an upper bound, up to a factor n, of ‖A‖₂‖A⁺‖₂
         for A with its columns scaled to about 1.
-    contraction : upper bound of ‖I - RA‖, in the norm of the proof; below 1.
+    contraction : upper bound of ‖I - RA‖, in the norm of the proof; below 1. Of a sparse matrix that of the
+        shifted factorization's error, relative to s.
     words : of the preconditioner R.
     steps : of refinement.
 

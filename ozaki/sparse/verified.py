@@ -1,0 +1,208 @@
+"""`ozaki.linalg.verified.solve` of sparse matrices: symmetric, positive definite, and proved to be.
+
+Rump, Verification methods: rigorous results using floating-point arithmetic, section 13 (sparse systems).
+
+    A − sI ≈ LU     by SuperLU, pivots on the diagonal, s about half of the smallest eigenvalue
+    λ_min >= s − ‖A − sI − LDLᵀ‖, D the diagonal of U, where D is positive
+    r = b − A·Σx    exactly, rounded to the next number
+    |x* − Σx| <= ‖r‖₂/λ_min, in every component
+
+A is scaled by powers of two to a diagonal near 1 before, so that components of graded systems have bounds of
+their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import as_array, is_cupy, quietly
+from multiword.runtime.options import exactly
+from ozaki.linalg.arguments import numbers
+from ozaki.linalg.verified.tools.preconditioner import check_words
+from ozaki.linalg.verified.tools.refinement import DECIDED, relative_errors
+from ozaki.linalg.verified.tools.scaling import rows_scaled
+from ozaki.linalg.verified.tools.solution import (
+    NotProvedError,
+    Solution,
+    Statistics,
+    attempted,
+    empty,
+    first_column,
+    proved,
+)
+from ozaki.linalg.verified.tools.upward import ETA, U, gamma, norms, plus, root, up
+from ozaki.linalg.verified.tools.words import renormalized
+from ozaki.sparse.api import residual
+from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.pairs import sorted_entries
+
+SHARES = (0.5, 0.1, 0.01, 0.001)
+"""Shares of the smallest eigenvalue, as it is estimated, that A is shifted by, one after the other."""
+
+MOST_STEPS = 40
+
+LinAlgError = np.linalg.LinAlgError
+
+
+def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
+    """Return the solution of Ax = b with a bound for every component, of a sparse positive definite A.
+
+    `ozaki.linalg.verified.solve` goes here.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> from scipy.sparse import csr_array
+    >>> x = verified.solve(csr_array([[4.0, 1.0], [1.0, 3.0]]), np.array([6.0, 7.0]))
+    >>> x.value, x.stats.tier
+    (array([1., 2.]), 'shifted')
+    """
+    check_words(max_words)
+    matrix, right, one = _system(a, b)
+    with quietly(right):
+        result = attempted(lambda: _proved(matrix, right) if len(right) else empty(right), right, throw)
+    return first_column(result) if one else result
+
+
+def _system(a: Any, b: Any) -> tuple[Any, np.ndarray, bool]:
+    """Return A as a sorted CSR array without duplicates, B as a matrix, and whether b is a vector."""
+    from scipy.sparse import csr_array
+
+    matrix = Matrix.of(a, "a")
+    if is_cupy(matrix.values):
+        raise TypeError("a sparse matrix is factorized on the host, by SciPy: pass a.get()")
+    if matrix.dtype.kind == "c":
+        raise TypeError("a sparse matrix with a proof must be real, got a complex one: pass a.toarray()")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise LinAlgError(f"a must be square, got shape {matrix.shape}")
+    exactly("a", matrix.values.reshape(-1), np.float64)
+    pointers, columns, values = sorted_entries(matrix)
+    if len(values) < sum(piece.values.size for piece in matrix.pieces()):
+        raise ValueError("a must have no duplicate entries: call a.sum_duplicates()")
+    right = numbers(as_array(b, "b"), "b")
+    if right.dtype.kind == "c":
+        raise TypeError("b must be real for a sparse matrix, got complex numbers")
+    if right.ndim not in (1, 2) or len(right) != matrix.shape[0]:
+        raise LinAlgError(
+            f"b must have {matrix.shape[0]} rows, as a of shape {matrix.shape}, got {right.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise LinAlgError("a must be finite: it has an Inf or a NaN")
+    one = right.ndim == 1
+    return csr_array((values, columns, pointers), matrix.shape), right[:, None] if one else right, one
+
+
+def _proved(a: Any, b: np.ndarray) -> Solution:
+    """Return the solution for a matrix of right sides."""
+    if (a - a.T).count_nonzero():
+        raise _not_proved("a sparse matrix is solved with a proof if it is symmetric: pass a.toarray()")
+    scaled, exponents = _scaled(a)
+    factors = _factors(scaled)
+    if factors is None:
+        raise _not_proved("a is not proved to be positive definite")
+    lowest, contraction = _smallest_eigenvalue(scaled, factors)
+    if not b.size:
+        return empty(b)
+    right, t = rows_scaled(b, exponents[:, None])
+    words, error, steps = _refined(scaled, right, factors, lowest)
+    largest = float(up(abs(scaled) @ np.ones(len(b))).max()) * (1 + 2 * len(b) * U)
+    stats = Statistics("shifted", up(largest * (1 / lowest)) * (1 + 4 * U), contraction, 1, steps)
+    return proved(words, error, t - exponents[:, None], stats, b.shape[1])
+
+
+def _scaled(a: Any) -> tuple[Any, np.ndarray]:
+    """Return 2**-eᵢ·aᵢⱼ·2**-eⱼ with a diagonal in [1/2, 4), and e; zeros where that is not exact."""
+    diagonal = a.diagonal()
+    if not (diagonal > 0).all():
+        raise _not_proved("a is not positive definite: its diagonal is not positive")
+    e = np.frexp(diagonal)[1] // 2
+    powers = -np.repeat(e, np.diff(a.indptr)) - e[a.indices]
+    result = a.copy()
+    result.data = np.ldexp(a.data, powers)
+    return (result, e) if (np.ldexp(result.data, -powers) == a.data).all() else (a, 0 * e)
+
+
+def _factors(a: Any) -> Any:
+    """Return SuperLU's factors with pivots on the diagonal, all positive; None where there are none."""
+    from scipy.sparse.linalg import splu
+
+    options = {"SymmetricMode": True, "Equil": False}
+    try:
+        factors = splu(a.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    except RuntimeError:  # exactly singular
+        return None
+    pivots = factors.U.diagonal()
+    usable = (factors.perm_r == factors.perm_c).all() and (pivots > 0).all() and np.isfinite(pivots).all()
+    return factors if usable else None
+
+
+def _smallest_eigenvalue(a: Any, factors: Any) -> tuple[float, float]:
+    """Return a lower bound of A's smallest eigenvalue, and what is subtracted of the shift, as a share."""
+    x, estimate = np.random.default_rng(0).standard_normal(a.shape[0]), 0.0
+    for _ in range(8):  # inverse iteration
+        x = factors.solve(x)
+        size = float(np.linalg.norm(x))
+        estimate, x = 1 / size, x / size
+    lost = 1.0
+    for share in SHARES:
+        shift = share * estimate
+        shifted = a.copy()
+        shifted.setdiag(np.nextafter(a.diagonal() - shift, -np.inf))
+        of_shifted = _factors(shifted)
+        if of_shifted is not None:
+            lost = _backward_error(of_shifted) / shift
+            if lost < 0.5:
+                return float(-up(-shift * (1 - up(lost) * (1 + 4 * U)) * (1 - 4 * U))), lost
+    raise _not_proved("a is not proved to be positive definite", 1 / estimate, lost)
+
+
+def _backward_error(factors: Any) -> float:
+    """Return a bound of ‖A − LDLᵀ‖₂ for the factors of A, D the diagonal of U.
+
+    |A − LU| <= γ|L||U| for the products that an element is made of, in any order (Higham, Accuracy and
+    stability of numerical algorithms, theorem 9.3), a division by a pivot being two operations; U − DLᵀ is
+    computed. A 2-norm is at most the root of the 1-norm times the ∞-norm.
+    """
+    lower, upper = abs(factors.L).tocsr(), abs(factors.U).tocsr()
+    most = int(max(np.diff(lower.indptr).max(), np.diff(factors.U.tocsc().indptr).max()))
+    product = (factors.L @ _diagonal(factors.U.diagonal())).T
+    between = abs(factors.U - product) * (1 + 4 * U) + abs(product) * (4 * U)
+    n = lower.shape[0]
+    total = gamma(2 * most + 40) * upper + between.tocsr()
+    rows = lower @ (total @ np.ones(n))
+    columns = (np.ones(n) @ lower) @ total
+    rounding = 1 + 4 * (n + 8) * U
+    square = up(up(rows.max() * rounding) * up(columns.max() * rounding))
+    return float(plus(root(square), 8.0 * n * n * ETA))
+
+
+def _diagonal(x: np.ndarray) -> Any:
+    from scipy.sparse import diags_array
+
+    return diags_array(x)
+
+
+def _refined(a: Any, b: np.ndarray, factors: Any, lowest: float) -> tuple[list[np.ndarray], np.ndarray, int]:
+    """Return words of the solution, a bound of their error by column, and how many steps that took."""
+    xs, r, best, count = list[np.ndarray](), b, np.full(b.shape[1], np.inf), 2
+    found = [np.zeros_like(b)], np.full(b.shape, np.inf), 0
+    for step in range(MOST_STEPS):
+        xs = renormalized([*xs, factors.solve(r)], count)
+        r = residual(a, tuple(xs), b)
+        size = up(up(norms(abs(r), 0) * (1 + 4 * U)) + up(np.sqrt(len(b)) * 2) * ETA)
+        error = np.broadcast_to(up(up(size / lowest) * (1 + 4 * U)), b.shape)
+        relative = relative_errors(error, xs[0])
+        if (relative < 0.5 * best).any():
+            found, best = (xs, error, step + 1), np.minimum(best, relative)
+        elif count < 6:
+            count += 1
+        else:
+            break
+        if (relative <= DECIDED).all():
+            break
+    return found
+
+
+def _not_proved(message: str, condition: float = np.inf, contraction: float = np.inf) -> NotProvedError:
+    return NotProvedError(message, condition, 1, contraction)
