@@ -285,7 +285,7 @@ def test_the_second_stage_does_not_depend_on_the_order_of_rows():
     assert same(accurate_dgemm(a, b), accurate_dgemm(b.T, a.T).T)
 
 
-@pytest.mark.parametrize("word", ["fp64", "int8", "fp16"])
+@pytest.mark.parametrize("word", [pytest.param("fp64", marks=pytest.mark.slow), "int8", "fp16"])
 def test_sums_of_slices_fit_their_integers(word):
     d = 2**20 - 1
     system = slice_system(word, (60, 60), k := 6 << 20)

@@ -180,9 +180,15 @@ def test_the_report_prints_and_saves(tmp_path, capsys):
     assert saved["command"] == "test"
 
 
+@pytest.fixture(scope="module")
+def surveyed():
+    """What is found of six generations, and notes."""
+    return survey(named_engine(name) for name in ("V100", "V100/fp16", "T4", "A100", "H200", "B200"))
+
+
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_the_table_fits_the_terminal(width):
-    found, notes = survey(named_engine(name) for name in ("V100", "V100/fp16", "T4", "A100", "H200", "B200"))
+def test_the_table_fits_the_terminal(surveyed, width):
+    found, notes = surveyed
     out = io.StringIO()
     print_report(found, notes, Console(file=out, width=width))
     lines = out.getvalue().splitlines()
