@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from multiword.public import RECORDS
 from ozaki.public import PUBLIC
 
-FRONT_ENDS = ("ozaki.dask", "ozaki.torch", "ozaki.jax")
+FRONT_ENDS = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 """Modules of forms of functions of `ozaki`, without records of their own, which may lack what they need."""
 
 
@@ -41,12 +41,9 @@ def with_records(markdown):
 
     def blocks(asked):
         module, heading = asked.groups()
-        if module in FRONT_ENDS:
-            instead = module.rpartition(".")[2]  # tensors and JAX's arrays have forms with derivatives
-            has = (lambda r: instead in r.instead) if instead in ("torch", "jax") else (lambda r: True)
-            names = [
-                r.name for r in PUBLIC.values() if (r.heading == heading if heading else r.dask) and has(r)
-            ]
+        if (front := FRONT_ENDS.get(module)) is not None:
+            forms = [r.form(front) for r in PUBLIC.values() if heading in (None, r.heading)]
+            names = list(dict.fromkeys(filter(None, forms)))
         else:
             import_module(module)
             names = [r.name for r in RECORDS.values() if (r.module, r.heading) == (module, heading)]

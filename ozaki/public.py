@@ -49,6 +49,10 @@ class Record(records.Record):
         """The parameters without a default, which of a reduction are its arrays."""
         return tuple(name for name, p in self.parameters.items() if p.default is p.empty)
 
+    def form(self, module: str) -> str:
+        """The name of its form in `ozaki.dask`, `ozaki.torch` or `ozaki.jax`; empty if it has none."""
+        return self.instead.get(module, self.name if self.dask and module == "dask" else "")
+
 
 PUBLIC: dict[str, Record] = {}
 """By name, in the order of their definition."""
@@ -83,6 +87,15 @@ def public(
         return value
 
     return register
+
+
+def forms_in(module: str) -> list[str]:
+    """Return the sorted names of functions that have forms in `ozaki.dask`, `ozaki.torch` or `ozaki.jax`.
+
+    >>> "cumsum" in forms_in("dask"), "cumsum" in forms_in("torch")
+    (True, False)
+    """
+    return sorted({name for entry in PUBLIC.values() if (name := entry.form(module))})
 
 
 def for_every_library(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from opt_einsum.parser import convert_interleaved_input, parse_einsum_input
 
+from multiword.public import public_names
 from ozaki import api, contractions, elementary, linalg, symmetric
 from ozaki.arrays.signals import signalled, warn_of_few
 from ozaki.public import PUBLIC
@@ -328,13 +329,11 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.outer: _outer,
     np.tensordot: _tensordot,
     np.einsum: _einsum,
-    np.linalg.norm: _norm,
-    np.linalg.qr: _qr,
     **{
         getattr(np.linalg, name): _linear(getattr(linalg, name))
-        for name in (
-            *("solve", "lstsq", "inv", "det", "slogdet"),
-            *("cholesky", "eigh", "eigvalsh", "svd", "svdvals"),
-        )
+        for name in public_names("ozaki.linalg")
+        if hasattr(np.linalg, name)
     },
+    np.linalg.norm: _norm,
+    np.linalg.qr: _qr,  # in place of what takes no modes of LAPACK's
 }

@@ -19,9 +19,10 @@ from ozaki.dask.cumulative import cumsum  # noqa: F401
 from ozaki.dask.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.dask.products import matmul  # noqa: F401
 from ozaki.dask.reductions import LAZY as _LAZY
+from ozaki.public import forms_in as _forms_in
 
 globals().update(_LAZY | _ELEMENTARY)
-__all__ = sorted(("cumsum", "matmul", *_LAZY, *_ELEMENTARY))
+__all__ = _forms_in("dask")
 
 
 def __dir__() -> list[str]:

@@ -14,24 +14,10 @@ except ImportError as error:
 from ozaki.jax.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.jax.functions import average, matmul, mean, sum  # noqa: F401
 from ozaki.jax.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
+from ozaki.public import forms_in as _forms_in
 
 globals().update(_ELEMENTARY)
-__all__ = sorted(
-    [
-        *(
-            "average",
-            "layer_norm",
-            "log_softmax",
-            "logsumexp",
-            "matmul",
-            "mean",
-            "rms_norm",
-            "softmax",
-            "sum",
-        ),
-        *_ELEMENTARY,
-    ]
-)
+__all__ = _forms_in("jax")
 
 
 def __dir__() -> list[str]:

@@ -16,19 +16,14 @@ try:
 except ImportError as error:
     raise _missing("ozaki.torch needs PyTorch 2.9 or newer, which is not installed", "torch") from error
 
+from ozaki.public import forms_in as _forms_in
 from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
 from ozaki.torch.mode import reproducible  # noqa: F401
 from ozaki.torch.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
 
 globals().update(_ELEMENTARY)
-__all__ = sorted(
-    [
-        *("average", "dot", "layer_norm", "log_softmax", "logsumexp", "matmul", "mean", "reproducible"),
-        *("rms_norm", "softmax", "sum", "vdot"),
-        *_ELEMENTARY,
-    ]
-)
+__all__ = sorted(["reproducible", *_forms_in("torch")])
 
 
 def __dir__() -> list[str]:

@@ -32,18 +32,21 @@ from tests.fuzz.arrays import KINDS, SPECIAL, Spec, fetched, place
 from tests.residues.test_reconstruct import residues_of
 
 FORMAT_OF = {fmt.dtype: fmt for fmt in (FORMATS["fp64"], FORMATS["fp32"])}
-FINITE = (*KINDS, "far apart")
+FINITE = (*KINDS, "far apart", "about midpoints")
 EVERYTHING = (*FINITE, SPECIAL)
 
 
 class Drawn(NamedTuple):
-    """Arrays of a dtype, and of a kind of numbers: one of the fuzz's, or "far apart"."""
+    """Arrays of a dtype, and of a kind of numbers: one of the fuzz's, or of the two here."""
 
     rng: np.random.Generator
     kind: str
     dtype: np.dtype
 
     def __call__(self, *shape: int) -> np.ndarray:
+        if self.kind == "about midpoints":  # sums next to them, by what one number holds beside 1, or by less
+            powers = 2.0 ** -np.array([0, 24, 24, 52, 53, 53, 70, 106])
+            return (self.rng.choice([1, -1], shape) * self.rng.choice(powers, shape)).astype(self.dtype)
         kind, octaves = ("wide", 500) if self.kind == "far apart" else (self.kind, 20)
         return Spec(shape, self.dtype, kind, "C", octaves).make(self.rng)
 
@@ -116,12 +119,16 @@ def compare_pairwise(draw, there) -> None:
 
 
 def compare_rounding(draw, there) -> None:
-    """Digits of any sign, up to 60 bits apart."""
+    """Digits of any sign, up to 60 bits apart; and half-way cases with nothing, or a bit, below them."""
     for target in FORMAT_OF.values():
         for length, base in ((1, 30), (2, 30), (3, 60), (9, 32)):
             digits = draw.rng.integers(-(1 << base), 1 << base, (length, 20))
             digits[: length // 2, ::3] = 0
             digits[:, 0] = 0
+            below = max(0, base * length - target.precision - 2)
+            for j, more in enumerate((0, 1, -1, 2, 3)):
+                middle = ((1 << target.precision) + 1 + (more & 2) << below) + more
+                digits[:, j + 1] = [(middle >> base * i) & ((1 << base) - 1) for i in range(length)]
             for exponent in (0, -1074, -1120, 900, int(draw.rng.integers(-300, 300))):
                 found = fetched(round_digits(there(digits), base, exponent, target)).astype(target.dtype)
                 whole = (sum(x << (base * i) for i, x in enumerate(column)) for column in digits.T.tolist())

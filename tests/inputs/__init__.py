@@ -18,7 +18,7 @@ import ozaki
 from ozaki.public import PUBLIC
 from tests.inputs.extras import EXTRAS, FORMS, function_of, missing_package, public_names
 from tests.inputs.kinds import BFLOAT16, EMPTY, SCALARS, Kind
-from tests.inputs.tables import _CORE, ELEMENTARY, ROWS, TABLES, Function
+from tests.inputs.tables import _CORE, ELEMENTARY, OF_TWO, ROWS, TABLES, Function
 from tests.oracle import FORMATS
 from tests.reductions import ONE_ARRAY, REFERENCES
 
@@ -266,7 +266,7 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     **{
         f"{module}.{name}": (TYPE, lambda module=module, name=name: function_of(module, name)(_ROW, _ROW))
         for module in ("ozaki", "ozaki.dask")
-        for name in ("pow", "atan2", "hypot", "logaddexp")
+        for name in OF_TWO
     },
     **{f"ozaki.{name}": (TYPE, lambda name=name: getattr(ozaki, name)(_ROW)) for name in ROWS},
 }

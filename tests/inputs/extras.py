@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ozaki.public import PUBLIC
+from ozaki.public import PUBLIC, forms_in
 from ozaki.sums.table import REDUCTIONS
 from tests.inputs.kinds import KINDS, Kind, cast, first, lying, of_dask, of_jax, of_torch
-from tests.inputs.tables import ELEMENTARY, EYE, MATRIX, Function, held
+from tests.inputs.tables import ELEMENTARY, EYE, MATRIX, OF_TWO, Function, held
 from tests.reductions import ONE_ARRAY
 
 ROOT = Path(__file__).parents[2]
@@ -30,12 +30,10 @@ alike: see `tests/torch/test_elementary.py` and `tests/jax/test_elementary.py`."
 
 
 def public_names(module: str) -> list[str]:
-    """The `__all__` of a module, read without importing it where it needs other packages; what the records
-    say of `ozaki.dask`, and of functions of others that are made of those of `ozaki`."""
+    """The `__all__` of a module, read without importing it where it needs other packages, and what records
+    say of forms of functions of `ozaki`."""
     if module not in (*PACKAGES, "ozaki.dask.flox", "ozaki.cupy"):
         return import_module(module).__all__
-    if module == "ozaki.dask":
-        return [name for name, record in PUBLIC.items() if record.dask]
     path = ROOT / module.replace(".", "/")
     source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
     (names,) = (
@@ -43,9 +41,9 @@ def public_names(module: str) -> list[str]:
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
     )
-    written = [n.value for n in ast.walk(names) if isinstance(n, ast.Constant)]
-    made = [n for n in FORMS if module.rpartition(".")[2] in PUBLIC[n].instead] if module in PACKAGES else []
-    return list(dict.fromkeys([*written, *made]))
+    lists = [node for node in ast.walk(names) if isinstance(node, ast.List)]
+    written = [n.value for node in lists for n in node.elts if isinstance(n, ast.Constant)]
+    return written + (forms_in(PACKAGES[module]) if module in PACKAGES else [])
 
 
 def missing_package(name: str) -> str | None:
@@ -74,6 +72,10 @@ def _dots(module: str, name: str, axis: int | None = None, **options: Any) -> li
     return [
         Function(f"{module}.{name}", "x", lambda x: dot(x, x) if axis is None else dot(x, x, axis), **options)
     ]
+
+
+def _twice(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda x: function(x, x)
 
 
 def _products(module: str, eye: Callable[[Any], Any], **options: Any) -> list[Function]:
@@ -147,9 +149,9 @@ _JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
         *(f for n in ELEMENTARY for f in _reductions("ozaki.dask", (n,), holds=held(n), **_DASK)),
-        *(_dots("ozaki.dask", n, holds="real", **_DASK)[0] for n in ("pow", "hypot", "logaddexp")),
-        Function(
-            "ozaki.dask.atan2", "y", lambda x: function_of("ozaki.dask", "atan2")(x, x), holds="real", **_DASK
+        *(
+            Function(f"ozaki.dask.{n}", y, _twice(function_of("ozaki.dask", n)), holds="real", **_DASK)
+            for n, y in OF_TWO.items()
         ),
         *_reductions("ozaki.dask", (*ONE_ARRAY, "average", "cumsum"), **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),

@@ -81,8 +81,12 @@ _of_singles = partial(Function, base=SINGLE, dtype=np.float32, holds="float32")
 _of_halves = partial(Function, base=HALF, takes="matrix", holds="half")
 _of_core = partial(Function, "multiword.TensorCore", takes="matrix", holds="real")
 
-ELEMENTARY = tuple(n for n, r in PUBLIC.items() if r.heading == "Elementary functions" and r.arrays == ("x",))
+_ELEMENTWISE = {n: r.arrays for n, r in PUBLIC.items() if r.heading == "Elementary functions"}
+ELEMENTARY = tuple(name for name, arrays in _ELEMENTWISE.items() if arrays == ("x",))
 """The functions of one number, element by element."""
+
+OF_TWO = {name: arrays[0] for name, arrays in _ELEMENTWISE.items() if len(arrays) == 2}
+"""Those of two, and the first one's name."""
 
 
 def held(name: str) -> str:
@@ -159,13 +163,8 @@ TABLES: dict[str, tuple[Function, ...]] = {
     "Elementary functions": (
         *(Function(f"ozaki.{name}", "x", getattr(ozaki, name), holds=held(name)) for name in ELEMENTARY),
         *(
-            Function(f"ozaki.{f.__name__}", argument, lambda x, f=f: f(x, x), holds="real")
-            for f, argument in (
-                (ozaki.pow, "x"),
-                (ozaki.atan2, "y"),
-                (ozaki.hypot, "x"),
-                (ozaki.logaddexp, "x"),
-            )
+            Function(f"ozaki.{name}", first, lambda x, n=name: getattr(ozaki, n)(x, x), holds="real")
+            for name, first in OF_TWO.items()
         ),
     ),
     "Textbook sums": (
