@@ -32,12 +32,12 @@ from tests.fuzz.arrays import KINDS, SPECIAL, Spec, fetched, place
 from tests.residues.test_reconstruct import residues_of
 
 FORMAT_OF = {fmt.dtype: fmt for fmt in (FORMATS["fp64"], FORMATS["fp32"])}
-FINITE = (*KINDS, "far apart", "about midpoints")
+FINITE = (*KINDS, "far apart", "about midpoints", "cancelled")
 EVERYTHING = (*FINITE, SPECIAL)
 
 
 class Drawn(NamedTuple):
-    """Arrays of a dtype, and of a kind of numbers: one of the fuzz's, or of the two here."""
+    """Arrays of a dtype, and of a kind of numbers: one of the fuzz's, or of the three here."""
 
     rng: np.random.Generator
     kind: str
@@ -47,8 +47,17 @@ class Drawn(NamedTuple):
         if self.kind == "about midpoints":  # sums next to them, by what one number holds beside 1, or by less
             powers = 2.0 ** -np.array([0, 24, 24, 52, 53, 53, 70, 106])
             return (self.rng.choice([1, -1], shape) * self.rng.choice(powers, shape)).astype(self.dtype)
+        if self.kind == "cancelled":  # a third, far below which the rest decides
+            x, third = self.rng.standard_normal(shape), shape[-1] // 3
+            x[..., :third] *= 2.0 ** int(self.rng.integers(30, 110))
+            x[..., third : 2 * third] = -x[..., :third]
+            return self.rng.permutation(x, axis=-1).astype(self.dtype)
         kind, octaves = ("wide", 500) if self.kind == "far apart" else (self.kind, 20)
         return Spec(shape, self.dtype, kind, "C", octaves).make(self.rng)
+
+    def beside(self, *shape: int) -> np.ndarray:
+        """Other factors of products, which leave alone what cancels."""
+        return self._replace(kind="equal" if self.kind == "cancelled" else "normal")(*shape)
 
     @property
     def format(self):
@@ -193,7 +202,7 @@ def compare_groups(x, draw, there) -> None:
 
 def compare_dots(draw, there) -> None:
     for n, copied in LENGTHS:
-        x, y = draw(n), Drawn(draw.rng, "normal", draw.dtype)(n)
+        x, y = draw(n), draw.beside(n)
         with patch.object(rows, "COPIED_TERMS", copied):
             for other in (x, y):
                 expected = sums.rounded_dot(x.tolist(), other.tolist(), draw.format)
@@ -204,7 +213,7 @@ def compare_sparse_dots(draw, there) -> None:
     """Products of sparse matrices, whose sums begin with +0."""
     csr_array = pytest.importorskip("scipy.sparse").csr_array
     for n, index in ((3, np.int32), (40, np.int64)):
-        lines, x = draw(3, n), Drawn(draw.rng, "normal", draw.dtype)(n)
+        lines, x = draw(3, n), draw.beside(n)
         places = np.tile(np.arange(n, dtype=index), 3), n * np.arange(4, dtype=index)
         matrix = csr_array((lines.ravel(), *places))  # with its zeros
         expected = [sums.rounded_dot(line.tolist(), x.tolist(), draw.format) + 0.0 for line in lines]
