@@ -5,9 +5,9 @@ A number of several words is their unevaluated sum, the first being the largest:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, product, zip_longest
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,6 +30,12 @@ WIDEST_ON_CPU, WIDEST_ON_GPU = 330, 1000
 """Bits of integers C' below which words are rounded from their residues. Beyond 330, which moduli of bytes
 make, sums column by column take a third to an eightieth of the time on a CPU (n = 100 to 600, Zen 5). Numbers
 of 1000 are nearly the largest of float64."""
+
+SUMMED_PRODUCTS = 1 << 16
+"""Products of two numbers up to which sums in four words take less than a product of matrices on a CPU."""
+
+AT_ONCE = 1 << 10
+"""Sums in four words that are added up together: they fit in a cache."""
 
 
 def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
@@ -72,47 +78,60 @@ def words_of_products(
     Each word is what remains, rounded to nearest: the error is at most u times the last, or η/2. There are
     fewer where nothing remains that is not rounded to 0.
     """
-    few = pairs[0][1].shape[1] <= LINALG_SUMMED_COLUMNS
-    return (_summed if few else _multiplied)(pairs, addends, words)
+    (left, right), *_ = pairs
+    if right.shape[1] <= LINALG_SUMMED_COLUMNS:
+        return _summed(pairs, addends, words)
+    if left.size * right.shape[1] <= SUMMED_PRODUCTS and _four_words(left) is not None:
+        return [word + 0.0 for word in _summed(pairs, addends, words)]  # +0, as a product of matrices has
+    return _multiplied(pairs, addends, words)
 
 
 def _summed(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:
-    """The same column by column, by exact sums; in four words where these decide."""
+    """The same by sums in four words, and column by column by exact sums where these do not decide."""
     (left, right), *_ = pairs
-    xp, dtype, rows = namespace(left), np.result_type(left, right), len(left)
-    if not right.shape[1]:
-        return [xp.zeros((rows, 0), dtype)]
-    columns = []
-    for j in range(right.shape[1]):
-        column, terms = [(a, b[:, j]) for a, b in pairs], [c[:, j] for c in addends]
-        columns.append(_in_four_words(column, terms, words) or _exactly(column, terms, words))
-    zero = xp.zeros(rows, dtype)
-    return [xp.stack(word, axis=1) for word in zip_longest(*columns, fillvalue=zero)]
+    xp, dtype, rows, count = namespace(left), np.result_type(left, right), len(left), right.shape[1]
+    result = [xp.zeros((rows, count), dtype) for _ in range(words)]
+    step = max(1, AT_ONCE // max(1, rows))
+    for start in range(0, count, step):
+        columns = slice(start, start + step)
+        parts = [(a, b[:, columns]) for a, b in pairs], [c[:, columns] for c in addends]
+        for j in _in_four_words(*parts, [word[:, columns] for word in result]):
+            column = [(a, b[:, start + j]) for a, b in pairs], [c[:, start + j] for c in addends]
+            exact = _exactly(*column, words)
+            for i, word in enumerate(result):
+                word[:, start + j] = exact[i] if i < len(exact) else 0
+    return _without_zeros(result)
 
 
-def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array] | None:
-    """Words of one column by compiled sums; None for more than three, and where a rounding is undecided."""
-    dtype, rows = np.result_type(*pairs[0]), len(pairs[0][0])
-    form = None if is_cupy(pairs[0][0]) else compiled("ozaki.linalg.residual_numba")
-    if form is None or words > 3:
-        return None
-    result = [np.empty(rows, dtype) for _ in range(words)]
+def _four_words(a: Array) -> Any:
+    """The compiled sums in four words, if there are such for these arrays."""
+    return None if is_cupy(a) else compiled("ozaki.linalg.residual_numba")
+
+
+def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, result: Words) -> Iterable[int]:
+    """Write up to three words by compiled sums; return the columns where a rounding is undecided."""
+    (left, right), *_ = pairs
+    (m, k), n, form = left.shape, right.shape[1], _four_words(left)
+    if form is None or len(result) > 3:
+        return range(n)
+    undecided = np.zeros(n, bool)
+    lanes = min(form.LANES, 1 << (max(k, len(addends), 1) - 1).bit_length())
+    part, doubt = np.empty((len(result), n * m)), np.empty(n * m, bool)
     for imaginary, outs in enumerate(zip(*map(real_parts, result), strict=True)):
-        sums = np.zeros((rows, form.STATE, form.LANES))
+        sums = np.zeros((n * m, form.STATE, lanes))
+        sums[:, 0] = -0.0
         for lane, c in enumerate(addends):
-            sums[:, 0, lane] = c.imag if imaginary else c.real
+            sums.reshape(n, m, -1)[:, :, lane] = (c.imag if imaginary else c.real).T
         for a, x in pairs:
             for (i, p), (j, q) in product(enumerate(real_parts(a)), enumerate(real_parts(x))):
                 if (i + j) % 2 == imaginary:
-                    form.add_products(
-                        np.ascontiguousarray(p), np.ascontiguousarray(-q if i and j else q), sums
-                    )
-        part = np.empty((words, rows))
-        if not form.rounded_words(sums, part):
-            return None
+                    columns = np.ascontiguousarray((-q if i and j else q).T)
+                    form.add_products(np.ascontiguousarray(p), columns, sums)
+        form.rounded_words(sums, part, doubt)
+        undecided |= doubt.reshape(n, m).any(axis=1)
         for out, word in zip(outs, part, strict=True):
-            out[...] = word
-    return _without_zeros(result)
+            out[...] = word.reshape(n, m).T
+    return np.flatnonzero(undecided).tolist()
 
 
 def _exactly(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:

@@ -13,21 +13,25 @@ from ozaki.sums.exact.enclosure_numba import RELATIVE, two_sum
 from ozaki.sums.exact.extraction_numba import TINY, fma
 
 LANES = 32
-"""Sums that a row is added up into, before these are added to one another."""
+"""Sums that a row is added up into, at most, before these are added to one another."""
 
 STATE = 5
 """Numbers of a sum: four words, and what was lost."""
 
-MATRIX, VECTOR = (types.Array(float64, dimensions, "C", readonly=True) for dimensions in (2, 1))
+MATRIX = types.Array(float64, 2, "C", readonly=True)
 
 
-@jit(void(MATRIX, VECTOR, float64[:, :, ::1]))
-def add_products(a, x, sums):
-    """Add a·x, row by row, to (rows, STATE, LANES) sums; NaN where a product's error may be no float64."""
-    for i in range(len(a)):
-        s, t, u, v, lost = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3], sums[i, 4]
-        for start in range(0, len(x), LANES):
-            row, column = a[i, start : start + LANES], x[start : start + LANES]
+@jit(void(MATRIX, MATRIX, float64[:, :, ::1]))
+def add_products(a, columns, sums):
+    """Add products of rows of A and columns to sums of shape (columns·rows, STATE, lanes).
+
+    They are NaN where a product's error may be no float64.
+    """
+    for k in range(len(sums)):
+        s, t, u, v, lost = sums[k, 0], sums[k, 1], sums[k, 2], sums[k, 3], sums[k, 4]
+        i, x, lanes = k % len(a), columns[k // len(a)], len(s)
+        for start in range(0, len(x), lanes):
+            row, column = a[i, start : start + lanes], x[start : start + lanes]
             for j in range(len(row)):
                 p = row[j] * column[j]
                 tiny = (abs(p) < TINY) & (row[j] != 0) & (column[j] != 0)
@@ -46,7 +50,7 @@ def fold(sums):
     """Add the second half of the sums to the first, until there is one."""
     for i in range(len(sums)):
         s, t, u, v, lost = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3], sums[i, 4]
-        count = LANES
+        count = len(s)
         while count > 1:
             count //= 2
             for j in range(count):
@@ -64,16 +68,17 @@ def fold(sums):
                 lost[j] += lost[k] + ((abs(a) + abs(b)) + (abs(c) + abs(d)))
 
 
-@jit(boolean(float64[:, :, ::1], float64[:, ::1]))
-def rounded_words(sums, words):
-    """Write words (words, rows) of the sums, each what remains rounded to nearest; False if one is undecided.
+@jit(void(float64[:, :, ::1], float64[:, ::1], boolean[::1]))
+def rounded_words(sums, words, undecided):
+    """Write words (words, sums) of the sums, each what remains rounded to nearest, and which are undecided.
 
-    The sign of a first word 0 is undecided, too.
+    A sum's first word is -0 where all terms are, and so are the sums that it began with.
     """
     fold(sums)
     for i in range(len(sums)):
+        undecided[i] = False
         s, t, u, v = sums[i, 0, 0], sums[i, 1, 0], sums[i, 2, 0], sums[i, 3, 0]
-        error = sums[i, 4, 0]
+        error, first = sums[i, 4, 0], s
         error = 0.0 if error == 0 else 2 * error + TINY
         for w in range(len(words)):
             for _ in range(2):
@@ -82,8 +87,8 @@ def rounded_words(sums, words):
                 s, t = two_sum(s, t)
             margin = abs(u) + abs(v) + error
             margin = 0.0 if margin == 0 else margin + (margin + abs(t)) * RELATIVE
-            if not (s + (t - margin) == s and s + (t + margin) == s) or (w == 0 and s == 0):
-                return False
-            words[w, i] = s + 0.0
+            if not (s + (t - margin) == s and s + (t + margin) == s):
+                undecided[i] = True
+                break
+            words[w, i] = first if w == 0 and s == 0 and first == 0 else s + 0.0
             s, t, u, v = t, u, v, 0.0
-    return True
