@@ -45,6 +45,7 @@ BACKGROUND = {
     "11": "exact-products.md#sums-and-dot-products",
     "12": "exact-products.md",
     "13": "exact-products.md",
+    "14": "elementary.md",
 }
 """The page under "How it works" that explains each example's method."""
 
