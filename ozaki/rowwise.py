@@ -75,7 +75,8 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
 
     def compute(rows: Array, along: int) -> Array:
         powers = apply("exp_minus", rows, rows.max(axis=along, keepdims=True))
-        return powers / sum(powers, along, keepdims=True)
+        powers /= sum(powers, along, keepdims=True)
+        return powers
 
     return _each(x, axis, out, compute)
 
@@ -95,7 +96,9 @@ def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
 
     def compute(rows: Array, along: int) -> Array:
         largest = rows.max(axis=along, keepdims=True)
-        return rows - largest - _log_of_sum(rows, largest, along)
+        result = rows - largest
+        result -= _log_of_sum(rows, largest, along)
+        return result
 
     return _each(x, axis, out, compute)
 
@@ -156,7 +159,8 @@ def layer_norm(
 
     def compute(rows: Array, along: int) -> Array:
         centred = rows - mean(rows, along, keepdims=True)
-        return centred * _scale(centred, along, eps)
+        centred *= _scale(centred, along, eps)
+        return centred
 
     return _each(x, axis, out, compute, weight, bias)
 
@@ -305,18 +309,20 @@ def _by_rows(x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, r
 
     def computed(part: Array) -> Array:
         part = to_float64(part)
-        with quietly(part):
-            if n < SHORT_ROW:
-                return _rounded(compute(xp.ascontiguousarray(part.T), 0).T, dtype)
-            return _rounded(compute(xp.ascontiguousarray(part), 1), dtype)
+        if n < SHORT_ROW:
+            return compute(xp.ascontiguousarray(part.T), 0).T
+        return compute(xp.ascontiguousarray(part), 1)
 
     if is_cupy(x):
-        result = computed(rows)
+        with quietly(x):
+            result = _rounded(computed(rows), dtype)
     else:
         result = np.empty((count, 1 if reduced else n), dtype)
 
         def work(block: slice) -> None:
-            result[block] = computed(rows[block])
+            part = rows[block]
+            with quietly(part):
+                _store(computed(part), result[block])
 
         over_rows(work, count, n, ROW_BLOCK)
     if reduced:
@@ -344,6 +350,13 @@ def _times(x: Array, weight: Array, dtype: np.dtype) -> Array:
 def _plus(x: Array, bias: Array, dtype: np.dtype) -> Array:
     with quietly(bias):
         return _rounded(to_float64(x) + bias, dtype)
+
+
+def _store(x: np.ndarray, out: np.ndarray) -> None:
+    """Write float64 numbers to `out`, rounded to its dtype: in one pass where there is no NaN."""
+    if np.isnan(x.min()):
+        put_one_nan(x)
+    out[...] = x if out.itemsize >= 4 else round_to(x, FORMATS[out.dtype.name])
 
 
 def _rounded(x: Array, dtype: np.dtype) -> Array:
