@@ -139,8 +139,8 @@ def _atan(m, x):
 
 def _complement(m, x):
     """√(1 - x²)."""
-    a = m.number(abs(x))
-    return ((1.0 - a) * (1.0 + a)).sqrt()
+    one, a = m.number(1.0), m.number(abs(x))
+    return (one.plus_smaller(-a) * one.plus_smaller(a)).sqrt()
 
 
 @elementary
@@ -177,4 +177,4 @@ def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 def _acos(m, x):
     """The angle of (x, √(1 - x²))."""
     angle = m.atan(_complement(m, x), m.number(abs(x)))
-    return m.where(x < 0.0, m.constant("pi") - angle, angle)
+    return m.where(x < 0.0, m.constant("pi").plus_smaller(-angle), angle)

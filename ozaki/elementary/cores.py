@@ -242,7 +242,7 @@ class Machine(Words):
         square = r * r
         sine = r * self.polynomial(square, SIN, LARGEST_TURN**2, self.bits)
         less = square * self.polynomial(square, COS, LARGEST_TURN**2, self.bits - 5)
-        return s + (c * sine + s * less), c + (c * less - s * sine)
+        return s.plus_smaller(c * sine + s * less), c.plus_smaller(c * less - s * sine)
 
     # atan, roots ---------------------------------------------------------------------------------------
 
@@ -260,12 +260,12 @@ class Machine(Words):
         small, large = self.where(steep, x, y), self.where(steep, y, x)
         n, i = nearest(small.hi / large.hi * 64.0)
         c = n * (1 / 64)
-        z = (small - large * c) / (large + small * c)
+        z = (small - large * c) / large.plus_smaller(small * c)
         square = z * z
         angle = self.row("arctangents", tables.arctangents(), i & 127, 0)
-        angle = angle + z * self.polynomial(square, ATAN, 2.0**-14, self.bits)
+        angle = angle.plus_smaller(z * self.polynomial(square, ATAN, 2.0**-14, self.bits))
         half = self.number(tables.constant("pi") / 2)
-        return self.where(steep, half - angle, angle)
+        return self.where(steep, half.plus_smaller(-angle), angle)
 
     # erf ----------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def _hypot(m, x, y):
     large, small = by_size(m, x, y)
     scale, e = even_scale(m, large)
     large, small = m.number(large).times_power(scale), m.number(small).times_power(scale)
-    return (large * large + small * small).sqrt(), e
+    return (large * large).plus_smaller(small * small).sqrt(), e
 
 
 @elementary
@@ -142,7 +142,7 @@ def _atan2(m, y, x):
     scale, _ = even_scale(m, m.where(a > b, a, b))
     m.doubtful(a * 2.0**450 < b * 2.0**-450)  # perhaps a subnormal result
     theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale))
-    return with_sign(m, y, m.where(x < 0.0, m.constant("pi") - theta, theta))
+    return with_sign(m, y, m.where(x < 0.0, m.constant("pi").plus_smaller(-theta), theta))
 
 
 def odd(y: Any) -> Any:
