@@ -6,6 +6,7 @@ A comparison draws arrays and calls the definition with them, and the library wi
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -46,7 +47,9 @@ class Drawn(NamedTuple):
     def __call__(self, *shape: int) -> np.ndarray:
         if self.kind == "about midpoints":  # sums next to them, by what one number holds beside 1, or by less
             powers = 2.0 ** -np.array([0, 24, 24, 52, 53, 53, 70, 106])
-            return (self.rng.choice([1, -1], shape) * self.rng.choice(powers, shape)).astype(self.dtype)
+            x = self.rng.choice([1, -1], shape) * self.rng.choice(powers, shape)
+            x[..., :1] = 1
+            return x.astype(self.dtype)
         if self.kind == "cancelled":  # a third, far below which the rest decides
             x, third = self.rng.standard_normal(shape), shape[-1] // 3
             x[..., :third] *= 2.0 ** int(self.rng.integers(30, 110))
@@ -97,8 +100,9 @@ def compare_statistics(draw, there) -> None:
 
 
 def compare_counting(draw, there) -> None:
-    for k in (1, 16, 60):
-        a, b = draw(3, k), draw(3, k)
+    spreads = np.arange(0, 10, 0.25) if draw.kind == "normal" else (0,)  # some ask for a few bits
+    for k, spread in product((1, 16, 60), spreads):
+        a, b = (draw(3, k) * np.exp2(np.rint(spread * draw.rng.standard_normal((3, k)))) for _ in range(2))
         found = row_statistics([np.concatenate([a, b])])
         limit = scales.limit_of("fp64", k)
         sides = tuple(decision.Side.of(x.tolist(), limit) for x in (a, b))
@@ -112,7 +116,7 @@ def compare_counting(draw, there) -> None:
 
 def compare_pairwise(draw, there) -> None:
     """In words of each kind that magnitudes have, and in what their products are added up in."""
-    for k, word, product in ((2, "int8", "int32"), (16, "float32", "float32"), (60, "float64", "float64")):
+    for k, word, total in ((2, "int8", "int32"), (16, "float32", "float32"), (60, "float64", "float64")):
         limit, bounds, magnitudes = scales.limit_of("fp64", k), [], []
         sides = tuple(decision.Side.of(draw(3, k).tolist(), limit) for _ in range(2))
         for x, of_rows in ((np.array(side.rows), np.array(side.scales, np.int32)) for side in sides):
@@ -121,7 +125,7 @@ def compare_pairwise(draw, there) -> None:
             cut = np.zeros((3, k), word)
             _split_host([x], of_side.truncation_scale, cut, k)
             assert cut.max() <= LARGEST
-            magnitudes.append(cut.astype(product))
+            magnitudes.append(cut.astype(total))
         largest = np.zeros(2)
         _raise_host((magnitudes[0] @ magnitudes[1].T)[None, None], tuple(bounds), k, largest)
         assert largest[0] == decision.pairwise_error(sides, 1, limit)
@@ -185,10 +189,10 @@ def compare_sums(draw, there) -> None:
             mean = ozaki.mean(there(x))
         check(found, sums.rounded_sum(x.tolist(), draw.format))
         check([mean], sums.rounded_sum(x.tolist(), draw.format, divisor=n))
-    x = draw(30)
-    running = [sums.rounded_sum(x[: i + 1].tolist(), draw.format) for i in range(len(x))]
-    check(fetched(ozaki.cumsum(there(x))), running)
-    compare_groups(x, draw, there)
+    x = draw(60, 6)
+    running = [sums.rounded_sum(row[: i + 1], draw.format) for row in x.tolist() for i in range(len(row))]
+    check([ozaki.cumsum(there(x), axis=1)], running)
+    compare_groups(x[:5].ravel(), draw, there)
 
 
 def compare_groups(x, draw, there) -> None:
