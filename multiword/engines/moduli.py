@@ -89,10 +89,11 @@ def digits_of(x: int, base_bits: int, count: int) -> list[int]:
 
 def root_of_minus_one(p: int) -> int:
     """Return j with j² = -1 modulo an odd p, or 0 for none: p = a² + b² without a common factor, j = a/b."""
-    for a in range(1, math.isqrt(p // 2) + 1):
-        b = math.isqrt(p - a * a)
-        if a * a + b * b == p and math.gcd(a, b) == 1:
-            return a * pow(b, -1, p) % p
+    a = np.arange(1, math.isqrt(p // 2) + 1)
+    b = np.sqrt(p - a * a).astype(np.int64)  # of numbers below 2**52, that is the root where it is an integer
+    for x, y in zip(*(side[a * a + b * b == p].tolist() for side in (a, b)), strict=True):
+        if math.gcd(x, y) == 1:
+            return int(x * pow(y, -1, p) % p)
     return 0
 
 
