@@ -26,9 +26,9 @@ def exact_product(diagonal: np.ndarray) -> tuple[int, int, int]:
     """Return integers (x, y, e): the product of finite float64 or complex128 numbers is (x + iy)·2**e."""
     real, imaginary, exponent = 1, 0, 0
     for z in diagonal.tolist():
-        parts = [part for part in (z.real, z.imag) if part]
-        unit = min((frexp(part)[1] for part in parts), default=0) - 53
-        x, y = (int(Fraction(part) / Fraction(2) ** unit) for part in (z.real, z.imag))
+        (p, of_p), (q, of_q) = frexp(z.real), frexp(z.imag)
+        unit = min(of_p if p else of_q, of_q if q else of_p) - 53
+        x, y = int(p * 2.0**53) << max(of_p - 53 - unit, 0), int(q * 2.0**53) << max(of_q - 53 - unit, 0)
         real, imaginary = real * x - imaginary * y, real * y + imaginary * x
         exponent += unit
     return real, imaginary, exponent

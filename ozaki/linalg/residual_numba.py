@@ -81,7 +81,7 @@ def rounded_words(sums, words, undecided):
         error, first = sums[i, 4, 0], s
         error = 0.0 if error == 0 else 2 * error + TINY
         for w in range(len(words)):
-            for _ in range(2):
+            for _ in range(3):  # the first two words may cancel, and then the third is the first
                 u, v = two_sum(u, v)
                 t, u = two_sum(t, u)
                 s, t = two_sum(s, t)

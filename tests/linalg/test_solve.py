@@ -1,7 +1,7 @@
 """Verified solutions: famous matrices against rationals, bad input, shapes, and what is not proved."""
 
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, zip_longest
 from math import comb
 
 import numpy as np
@@ -333,6 +333,39 @@ def test_words_of_products_are_those_of_exact_sums(dtype, octaves, monkeypatch):
             result = products._multiplied([(a, b), (a, b)], [c], words)
             assert len(result) == len(expected)
             assert all(np.array_equal(x, y) for x, y in zip(result, expected, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_words_of_small_products_are_those_of_exact_sums(dtype):
+    """Of numbers that cancel, of zeros of either sign, of any number of columns and addends."""
+    rng = np.random.default_rng(9)
+    kinds = (
+        lambda x: x,
+        np.rint,
+        lambda x: np.copysign(0.0, x),
+        lambda x: x * 2.0 ** rng.integers(-450, 450, x.shape),
+    )
+    for case, (m, k, n) in enumerate(rng.integers(1, 9, (40, 3))):
+        arrays = [kinds[case % 4](rng.standard_normal(shape)) for shape in ((m, k), (k, n), (k, n), (m, n))]
+        a, b, more, c = (x.astype(dtype) for x in arrays)
+        if dtype == np.complex128:
+            a.imag, b.imag, c.imag = a.real[::-1], -b.real, 0.0
+        pairs, words = [(a, b), (a, -b), (a, more)][case % 3 :], 1 + case % 3
+        columns = [products._exactly([(x, y[:, j]) for x, y in pairs], [c[:, j]], words) for j in range(n)]
+        zero = np.zeros(m, dtype)
+        expected = [np.stack(word, axis=1) for word in zip_longest(*columns, fillvalue=zero)]
+        result = products._summed(pairs, [c], words)
+        assert len(result) == len(expected)
+        assert all(map(same, result, expected))
+
+
+def test_no_residual_of_an_ordinary_inverse_takes_exact_sums(monkeypatch):
+    def exactly(*_):
+        raise AssertionError("undecided")
+
+    monkeypatch.setattr(products, "_exactly", exactly)
+    rng = np.random.default_rng(0)
+    assert all(verified.inv(rng.standard_normal((n, n))).rounded.all() for n in (4, 8, 16))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

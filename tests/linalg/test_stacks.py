@@ -113,3 +113,14 @@ def test_one_member_that_fails_is_refused_as_numpy_refuses_it():
             theirs(a if theirs is np.linalg.inv else a - 2)
         with pytest.raises(np.linalg.LinAlgError):
             ours(a)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.float32])
+def test_small_least_squares_have_the_bits_of_products_and_loops(without_numba, dtype):
+    rng = np.random.default_rng(7)
+    for m, n, k in ((2, 2, 1), (5, 3, 2), (9, 4, 20)):
+        a, b = drawn(rng, (m, n), dtype, "graded")[0], drawn(rng, (m, k), dtype, "plain")[0]
+        special = drawn(rng, (m, k), dtype, "special")[0]
+        for right in (b[:, 0], special):
+            got = outcome(lambda y, a=a: linalg.lstsq(a, y), right)
+            assert agree(got, without_numba(outcome, lambda y, a=a: linalg.lstsq(a, y), right)), (m, n, k)

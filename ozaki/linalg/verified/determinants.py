@@ -23,8 +23,8 @@ from ozaki.linalg.verified.tools.solution import NotProvedError
 from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, root, total, up
 from ozaki.sums.api import sum as exact_sum
 
-TERMS = 30
-"""Of the exponential's series: for arguments below 1 the rest is below 2**-100."""
+TERMS, PLACES = 30, 160
+"""Of the exponential's series, for arguments below 1: the rest is below 2**-100; and binary places."""
 
 
 @public_in("ozaki.linalg.verified", "What they return")
@@ -156,12 +156,12 @@ def _by_factors(a: Array) -> Determinant | None:
     logarithm, error = _logarithm(e, size, norm, total(lost))
     if not (error < 0.1 and abs(logarithm) < 1):
         return None
-    x, y = _exponential(Fraction(logarithm.real), Fraction(logarithm.imag))
+    x, y = _exponential(logarithm)
     diagonal = x_upper.diagonal()
     p, q, exponent = exact_product(on_host(diagonal))
-    inverse = Fraction(-1 if swaps.odd else 1, p * p + q * q)
-    real, imaginary = (x * p + y * q) * inverse, (y * p - x * q) * inverse
-    return _determinant(real, imaginary, shift - exponent, up(error * (1 + error) + 2.0**-90), a)
+    sign, square = -1 if swaps.odd else 1, p * p + q * q
+    real, imaginary = (Fraction(sign * z, square) for z in (x * p + y * q, y * p - x * q))
+    return _determinant(real, imaginary, shift - exponent - PLACES, up(error * (1 + error) + 2.0**-90), a)
 
 
 def _logarithm(e: Array, size: Array, norm: float, lost: float) -> tuple[complex, float]:
@@ -176,12 +176,16 @@ def _logarithm(e: Array, size: Array, norm: float, lost: float) -> tuple[complex
     return trace + second, float(plus(rest, rounding, up(lost * (1 + 2 * norm))))
 
 
-def _exponential(x: Fraction, y: Fraction) -> tuple[Fraction, Fraction]:
-    """exp(x + iy) by its series, to 2**-100."""
-    real, imaginary = Fraction(1), Fraction(0)
-    of_real, of_imaginary = Fraction(1), Fraction(0)
+def _exponential(z: complex) -> tuple[int, int]:
+    """The parts of exp(z) times 2**PLACES, by its series, to 2**-100."""
+    x, y = (int(math.ldexp(part, PLACES)) for part in (z.real, z.imag))
+    real, imaginary = of_real, of_imaginary = 1 << PLACES, 0
     for k in range(1, TERMS):
-        of_real, of_imaginary = (of_real * x - of_imaginary * y) / k, (of_real * y + of_imaginary * x) / k
+        unit = k << PLACES
+        of_real, of_imaginary = (
+            (of_real * x - of_imaginary * y) // unit,
+            (of_real * y + of_imaginary * x) // unit,
+        )
         real, imaginary = real + of_real, imaginary + of_imaginary
     return real, imaginary
 
