@@ -140,8 +140,8 @@ def unit(a: Array) -> int:
 
 def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
     """Return x·2**exponent, its bound, and where it is proved to be rounded: not where this rounds."""
-    (y,), bound = unscaled_words([x], bound, exponent)
-    return y, bound, sure & (scaled(y, -exponent) == x)
+    (y,), bound, exact = unscaled_words([x], bound, exponent)
+    return y, bound, sure & exact
 
 
 def times_power(result: T, exponent: int) -> T:
@@ -150,13 +150,16 @@ def times_power(result: T, exponent: int) -> T:
     return replace(result, value=value, bound=bound, rounded=sure)
 
 
-def unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
-    """Return words times 2**exponent, and the error of their sum, with what subnormal ones lose."""
-    xp = namespace(error)
+def unscaled_words(
+    words: Sequence[Array], error: Array, exponent: Array
+) -> tuple[tuple[Array, ...], Array, Array | bool]:
+    """Return words times 2**exponent, the error of their sum with what is lost, and where nothing is."""
+    xp, exact = namespace(error), True
     total = xp.ldexp(error, exponent)
     total = xp.where(xp.ldexp(total, -exponent) < error, up(total), total)
     low = tuple(scaled(word, exponent) for word in words)
     for y, word in zip(low, words, strict=True):
         lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
-        total = xp.where(scaled(y, -exponent) == word, total, up(total + lost))
-    return low, total
+        same = scaled(y, -exponent) == word
+        total, exact = xp.where(same, total, up(total + lost)), same & exact
+    return low, total, exact

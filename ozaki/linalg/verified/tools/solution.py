@@ -222,7 +222,7 @@ def proved(
     words, error, exponent : column j of the solution is the sum of columns j, j + columns, … of any x with
         |x - Σ words| <= error, times 2**exponent.
     """
-    low, lost = unscaled_words(words, error, exponent)
+    low, lost, _ = unscaled_words(words, error, exponent)
     if error.shape[1] == columns:
         return Solution(*unscaled(*rounded(words, error), exponent), low, lost, PROVED, stats)
     xp, starts = namespace(error), range(0, error.shape[1], columns)
