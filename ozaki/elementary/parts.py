@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from ozaki.elementary.record import LARGEST, function, lifted
+from ozaki.elementary.record import LARGEST, function, lifted, limited
 from ozaki.elementary.two_arguments import by_size, even_scale, infinite, minus
 from ozaki.elementary.values import where
 
@@ -19,8 +19,7 @@ def _finite(y):
 def _exp(m, x, shift):
     """Return M and e: e**(x + shift·log 2) = M·2**e, x at most so far out that no sine brings it back."""
     M, e = m.exp(m.number(m.where(x > HIGH, HIGH, m.where(x < LOW, LOW, x))))
-    e = e + shift
-    return M, m.where(e > m.most, m.most, e)
+    return M, limited(m, e + shift)
 
 
 @function(

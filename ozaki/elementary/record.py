@@ -122,6 +122,11 @@ def lifted(m: Any, x: Any) -> tuple[Any, Any]:
     return m.where(small, x * 2.0**300, x), m.where(small, -300, 0)
 
 
+def limited(m: Any, e: Any) -> Any:
+    """Return e, or the power of two from which on results are infinite: more would leave float64."""
+    return m.where(e > m.most, m.most, e)
+
+
 def down(m: Any, e: Any) -> Any:
     """Return 2**-e, or where that is as good as nothing, 2**-200."""
     return m.power(m.where(e > 200, -200, -e))

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiword.runtime.arrays import Array
 from ozaki.elementary import values
-from ozaki.elementary.record import apply, decaying, elementary, function, integral, with_sign
+from ozaki.elementary.record import apply, decaying, elementary, function, integral, limited, with_sign
 
 
 def even_scale(m, large, most=2.0**500, least=2.0**-400):
@@ -199,7 +199,7 @@ def _pow(m, x, y):
     exponent = m.finer().log(m.where(small, a * 2.0**54, a), m.where(small, -54, 0)) * y
     bounded = m.where(exponent > 800.0, 800.0, m.where(exponent < -800.0, -800.0, exponent))
     M, e = m.exp(bounded)
-    return m.where(x < 0.0, m.where(odd(y), -M, M), M), e
+    return m.where(x < 0.0, m.where(odd(y), -M, M), M), limited(m, e)
 
 
 @function(
@@ -214,4 +214,5 @@ def _pow(m, x, y):
 def _exp_minus(m, x, y):
     """e**(x - y) of the exact difference, which sums of exponentials are made of."""
     exact = m.number(x) - m.number(y)
-    return m.exp(m.where(exact > 800.0, 800.0, m.where(exact < -800.0, -800.0, exact)))
+    M, e = m.exp(m.where(exact > 800.0, 800.0, m.where(exact < -800.0, -800.0, exact)))
+    return M, limited(m, e)

@@ -115,6 +115,14 @@ def test_what_integers_decide_is_what_texts_do(name):
     assert values == apply(name, x, y).tolist()
 
 
+@pytest.mark.parametrize(("name", "x", "y"), [("pow", 1e30, 20), ("exp_minus", 900, 1), ("exp_cos", 900, 1)])
+def test_overflow_of_float32_is_decided_at_once(name, x, y):
+    x, y = (np.full(3, z, np.float32) for z in (x, y))
+    out, doubt = np.empty(3, np.float32), np.empty(3, np.uint8)
+    assert _compiled(name, True, False)(x, y, out, doubt) == 0
+    assert (out == np.inf).all()
+
+
 def test_ties():
     """Powers and hypotenuses that are half way between two numbers go to the even one."""
     for x in (2**27 + 1.0, 2**27 + 3.0):
