@@ -106,7 +106,11 @@ def _by_parts(name: str, x: Array, out: Array | None, where: Any) -> Any:
     result = joined([namespace(x).asarray(v) for v in values], x.dtype)
     if out is None:
         return result if is_cupy(result) else result[()]
-    namespace(x).copyto(out, result, where=as_array(where, "where"))
+    if where is True:
+        out[...] = result
+    else:
+        mask = namespace(x).broadcast_to(as_array(where, "where"), out.shape)
+        out[mask] = result[mask]
     return out
 
 
@@ -117,6 +121,10 @@ def operands(name: str, x: Sequence[Any]) -> tuple[list[Array], np.dtype]:
     """
     names = FUNCTIONS[name].names
     arrays = [as_array(a, label) for a, label in zip(x, names, strict=False)]
+    device = next(filter(is_cupy, arrays), None)
+    if device is not None:  # where a number beside it has to be, too
+        xp = namespace(device)
+        arrays = [xp.asarray(a) if type(v) in (int, float) else a for a, v in zip(arrays, x, strict=True)]
     for a, label in zip(arrays, names, strict=False):
         if a.dtype.kind == "c":
             raise TypeError(f"{label} must be real, got {a.dtype}: ozaki.{name} takes real numbers")

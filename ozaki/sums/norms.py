@@ -58,8 +58,9 @@ def _of_powers(x: Array, p: float, axis: int) -> Array:
     """Return (Σ a**p)**(1/p)·2**e for a = |x|/2**e: 2**e is that of the largest term's |x|."""
     xp = namespace(x)
     a = _magnitudes(x.astype(np.complex128) if x.dtype.kind == "c" else widened(x, "x"))
-    end, nothing = (a.max, 0.0) if p > 0 else (a.min, inf)
-    largest = end(axis=axis, keepdims=True, initial=nothing)
-    e = xp.where(xp.isfinite(largest) & (abs(p) >= SCALED), xp.frexp(largest)[1], 0)
+    e = xp.zeros((), np.int32)
+    if abs(p) >= SCALED and a.shape[axis]:
+        largest = (a.max if p > 0 else a.min)(axis=axis, keepdims=True)
+        e = xp.where(xp.isfinite(largest), xp.frexp(largest)[1], e)
     total = SUM((apply("pow", xp.ldexp(a, -e), p),), axis, np.float64, None, True)
     return xp.ldexp(apply("pow", xp.asarray(total), 1 / p), e)

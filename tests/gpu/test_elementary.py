@@ -4,15 +4,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import ozaki
 from ozaki.elementary.api import apply
+from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.record import FUNCTIONS
 from tests.elementary import test_two_arguments as two_arguments
+from tests.elementary.test_complex import numbers as complex_numbers
 from tests.elementary.test_functions import HARD, OTHERS, SPECIAL, ordinary
 from tests.exhaustive import compare
 from tests.gpu.same import same_on_the_gpu
 
 pytestmark = pytest.mark.gpu
 
+SPECIAL_PAIRS = [z.ravel() for z in np.meshgrid(two_arguments.SPECIAL, two_arguments.SPECIAL)]
 UNARY = sorted(name for name, f in FUNCTIONS.items() if f.arguments == 1)
 
 
@@ -105,3 +109,26 @@ def test_two_arguments(name, dtype):
     same_on_the_gpu(lambda x, y: apply(name, x, y), x, y)
     same_on_the_gpu(lambda x, y: apply(name, x, y), *special)
     same_on_the_gpu(lambda x, y: apply(name, x, y), x[:90, None], y[:80])
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", PARTS)
+def test_complex_numbers(name, dtype):
+    z = np.concatenate([complex_numbers(dtype, 5000), two_arguments.plane(*SPECIAL_PAIRS).astype(dtype)])
+    same_on_the_gpu(of(name), z)
+    same_on_the_gpu(lambda z: apply(name, z, where=z.real > 0), z[:90].reshape(9, 10).T)
+    same_on_the_gpu(lambda z: apply("abs", z.real), z)
+
+
+def test_a_number_beside_an_array():
+    x = np.linspace(0.5, 3, 100)
+    same_on_the_gpu(lambda x: apply("pow", x, 2.5), x)
+    same_on_the_gpu(lambda x: apply("hypot", 3, x), x.astype(np.float32))
+
+
+@pytest.mark.parametrize("p", [0, 1, np.inf, -np.inf, 3, -0.5])
+def test_norms_of_any_order(p):
+    x = np.random.default_rng(9).standard_normal((70, 50))
+    for values in (x, x.astype(np.float32), x + 1j * x[::-1], (x * 9).astype(np.int64)):
+        same_on_the_gpu(lambda v: ozaki.norm(v, p, axis=0), values)
+        same_on_the_gpu(lambda v: ozaki.norm(v, p, axis=1, keepdims=True), values)
