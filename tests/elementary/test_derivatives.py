@@ -21,7 +21,9 @@ POINTS |= {"logit": (0.125, 0.5, 0.75), "log1p": (-0.5, 1e-5, 9.0), "cbrt": (-8.
 
 
 def test_every_argument_has_one():
-    assert {name: len(s) for name, s in SLOPES.items()} == {n: f.arguments for n, f in FUNCTIONS.items()}
+    """But for the parts of functions of complex numbers, which have none."""
+    arguments = {n: f.arguments for n, f in FUNCTIONS.items() if n not in ("exp_cos", "exp_sin", "log_abs")}
+    assert {name: len(s) for name, s in SLOPES.items()} == arguments
 
 
 def near(found, exact, dtype=np.float64):
