@@ -51,6 +51,7 @@ from benchmarks.report_sections import (
     words_section,
 )
 from benchmarks.report_summary import headline, summary
+from benchmarks.sparse_report import sparse_section
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
@@ -126,6 +127,12 @@ PARTS = (
         "Linear algebra",
         "Solutions, inverses and eigenvalues with proved bounds, and factorizations with the same bits.",
         (("linalg_*", linalg_section),),
+    ),
+    Part(
+        "sparse",
+        "Sparse matrices",
+        "Products, iterations and proofs beside SciPy's, on ten matrices.",
+        (("sparse_*", sparse_section),),
     ),
     Part(
         "everyday",
