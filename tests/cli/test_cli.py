@@ -304,7 +304,7 @@ def test_all_that_is_compiled_on_demand_can_be_before():
     if not compiled.compiles():
         pytest.skip("no numba")
     found = Counter(name for name, _ in compiling.jobs())
-    assert found["ozaki.linalg.small.loops_numba"] == 12
+    assert found["ozaki.linalg.small.loops_numba"] == 16
     assert found["ozaki.elementary.loops_numba"] == 4 * len(FUNCTIONS)
 
 

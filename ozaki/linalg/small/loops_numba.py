@@ -67,4 +67,4 @@ def svd(a, u, values, vh, numbers, floats, integers):
         spectra.svd(a[i], u[i], values[i], vh[i], numbers, floats, integers)
 
 
-ON_DEMAND = for_all_numbers(svd, eigh, qr, lu, triangular, cholesky)
+ON_DEMAND = for_all_numbers(svd, eigh, qr, lu, system, projected, triangular, cholesky)
