@@ -17,6 +17,8 @@ EQUALS = {
     "add_rows": "sums.rounded_dot",
     "add_entries": "sums.rounded_dot",
     "round_sums": "sums.rounded_dot",
+    "count_entries": "sums.rounded_dot",
+    "place_entries": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 

@@ -28,6 +28,8 @@ from ozaki.rounding.digits import round_digits
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW, ZERO, row_statistics
+from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.products import in_rows, rounded_products
 from ozaki.sums.exact import groups, rows
 from tests.fuzz.arrays import KINDS, SPECIAL, Spec, fetched, place
 from tests.residues.test_reconstruct import residues_of
@@ -221,7 +223,9 @@ def compare_sparse_dots(draw, there) -> None:
         places = np.tile(np.arange(n, dtype=index), 3), n * np.arange(4, dtype=index)
         matrix = csr_array((lines.ravel(), *places))  # with its zeros
         expected = [sums.rounded_dot(line.tolist(), x.tolist(), draw.format) + 0.0 for line in lines]
-        for found in (ozaki.matmul(matrix, x), ozaki.matmul(x, matrix.T.tocoo())):
+        turned = in_rows(Matrix.of(matrix.tocsc(), "a"))
+        (by_rows,) = rounded_products([(turned, x[:, None])], [], lines.dtype).T
+        for found in (ozaki.matmul(matrix, x), ozaki.matmul(x, matrix.T.tocoo()), by_rows):
             check(found, expected)
 
 
