@@ -7,7 +7,7 @@ depend on sizes and on data.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from multiprocessing import get_context
 from pkgutil import walk_packages
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 
 import ozaki
 from multiword.runtime.arrays import import_cupy
@@ -23,32 +23,40 @@ from multiword.runtime.compiled import compiled, compiles
 from multiword.runtime.parallel import thread_count
 from ozaki.cli.info import devices, engines
 
-Job = tuple[str, int]
-"""A module of compiled functions, and which of those that it compiles on demand."""
 
-
-def jobs() -> Iterator[Job]:
-    """Yield what is compiled on demand; with each come the functions that its module always compiles."""
+def modules() -> list[str]:
+    """Return the modules of compiled functions; what takes longest begins first."""
     names = [module.name for module in walk_packages(ozaki.__path__, "ozaki.")]
-    forms = {name: compiled(name) for name in names if name.endswith("_numba")}
-    # What takes longest begins first.
-    for name, form in sorted(forms.items(), key=lambda item: item[0] != "ozaki.linalg.small.loops_numba"):
-        yield from ((name, i) for i in range(len(getattr(form, "ON_DEMAND", ()))))
+    forms = [name for name in names if name.endswith("_numba")]
+    return sorted(forms, key=lambda name: name != "ozaki.linalg.small.loops_numba")
 
 
-def work(job: Job) -> None:
-    """Compile a function, or load it from disk."""
-    name, i = job
-    compiled(name).ON_DEMAND[i]()
+def work(name: str, i: int | None = None) -> int:
+    """Compile what a module always compiles, or what it does on demand, or load it from disk.
+
+    Returns how many functions it compiles on demand.
+    """
+    on_demand = getattr(compiled(name), "ON_DEMAND", ())
+    if i is not None:
+        on_demand[i]()
+    return len(on_demand)
 
 
 def compile_all(console: Console) -> None:
     """Compile every function for the CPU that is not on disk."""
-    waiting = list(jobs())
-    with ProcessPoolExecutor(thread_count(), get_context("spawn")) as pool:
-        done = as_completed([pool.submit(work, job) for job in waiting])
-        for one in track(done, "", len(waiting), console=console, disable=not console.is_terminal):
+    with (
+        ProcessPoolExecutor(thread_count(), get_context("spawn")) as pool,
+        Progress(console=console, disable=not console.is_terminal) as progress,
+    ):
+        bar = progress.add_task("", total=None)
+        alone = {pool.submit(work, name): name for name in modules()}
+        waiting = [
+            pool.submit(work, alone[one], i) for one in as_completed(alone) for i in range(one.result())
+        ]
+        progress.update(bar, total=len(waiting))
+        for one in as_completed(waiting):
             one.result()
+            progress.advance(bar)
 
 
 def products(xp: Any, dtype: str) -> None:

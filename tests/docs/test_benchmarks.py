@@ -16,6 +16,7 @@ MODULES = sorted(x.stem for x in (Path(__file__).parents[2] / "benchmarks").glob
 NEEDED = {
     "torch_mode": "torch",
     "training": "torch",
+    "elementary": "torch",
     **dict.fromkeys(("dask_arrays", "gpu_workers", "two_gpus"), "distributed"),
 }
 """Optional packages that benchmarks measure."""

@@ -239,6 +239,7 @@ def test_results_say_where_they_come_from():
             assert re.match(r"([A-Z_]+=\S+ )*python ", run["command"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_notebook_runs(path):
     """Every cell of the notebook, and so every example of the page from which it is made."""

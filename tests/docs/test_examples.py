@@ -60,13 +60,13 @@ def tutorials():
     return module
 
 
-LONG = "03", "04", "06", "07", "10", "13"
+QUICK = "01", "02", "12"
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem[:2] in LONG else ())
+        pytest.param(path, id=path.stem, marks=() if path.stem[:2] in QUICK else pytest.mark.slow)
         for path in EXAMPLES
     ],
 )

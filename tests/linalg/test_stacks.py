@@ -30,11 +30,11 @@ OF_ANY_SHAPE = {
     "full svd": linalg.svd,
     "svdvals": linalg.svdvals,
 }
-SMALL = (1, 1), (2, 2), (3, 3), (5, 5), (7, 3), (3, 7), (130, 4)
-LARGE = (17, 17), (33, 33), (64, 64), (40, 9)
+SMALL = (1, 1), (2, 2), (3, 3), (5, 5), (7, 3), (3, 7)
+LARGE = (17, 17), (33, 33), (64, 64), (40, 9), (130, 4)
 CASES = [
     *itertools.product(SMALL, "dDfF"),
-    *itertools.product(LARGE[:1] + LARGE[3:], "dF"),
+    ((17, 17), "F"),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product(LARGE, "dDfF")),
 ]
 KINDS = ("plain", "graded", "huge", "tiny", "singular", "special")
