@@ -269,7 +269,8 @@ def _elementary(ufunc: np.ufunc, function: Callable[..., Any]) -> Callable[..., 
 
     None for others: absolute values of real numbers are exact.
     """
-    kinds_taken = {"abs": {"c"}, "exp": {*"biufc"}, "log": {*"biufc"}}.get(function.__name__, {*"biuf"})
+    name = function.__name__
+    kinds_taken = {*("biuf" if name in elementary.NAMES else ""), *("c" if name in elementary.PARTS else "")}
 
     def computed(accuracy: Any, *x: Any, dtype: Any = None, **options: Any) -> Any:
         kinds = kinds_of(x)

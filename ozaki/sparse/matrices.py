@@ -137,7 +137,7 @@ class Matrix:
         step, xp = max(1, PIECE // max(1, r * c)), namespace(self.values)
         for start in range(0, int(pointers[-1]), step):
             end = min(start + step, int(pointers[-1]))
-            rows, columns = _expanded(pointers, start, end), _long(indices[start:end])
+            rows, columns = expanded(pointers, start, end), _long(indices[start:end])
             if (r, c) != (1, 1):
                 within, across = xp.arange(r)[:, None], xp.arange(c)
                 rows = xp.broadcast_to((rows * r)[:, None, None] + within, (end - start, r, c)).reshape(-1)
@@ -164,7 +164,7 @@ def _long(indices: Array) -> Array:
     return indices.astype(np.int64, copy=False)
 
 
-def _expanded(pointers: Array, start: int, end: int) -> Array:
+def expanded(pointers: Array, start: int, end: int) -> Array:
     """Return the rows of the entries from start to end, of which row i has those up to pointers[i + 1]."""
     xp = namespace(pointers)
     if is_cupy(pointers):  # which cannot repeat each element as often as an array says

@@ -19,7 +19,7 @@ import numpy as np
 
 from multiword.runtime.arrays import as_array, is_cupy, quietly
 from multiword.runtime.options import exactly
-from ozaki.linalg.arguments import numbers
+from ozaki.linalg.arguments import LinAlgError, numbers
 from ozaki.linalg.verified.tools.preconditioner import check_words
 from ozaki.linalg.verified.tools.refinement import DECIDED, relative_errors
 from ozaki.linalg.verified.tools.scaling import rows_scaled
@@ -42,8 +42,6 @@ SHARES = (0.5, 0.1, 0.01, 0.001)
 """Shares of the smallest eigenvalue, as it is estimated, that A is shifted by, one after the other."""
 
 MOST_STEPS = 40
-
-LinAlgError = np.linalg.LinAlgError
 
 
 def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
@@ -166,7 +164,7 @@ def _backward_error(factors: Any) -> float:
     """
     lower, upper = abs(factors.L).tocsr(), abs(factors.U).tocsr()
     most = int(max(np.diff(lower.indptr).max(), np.diff(factors.U.tocsc().indptr).max()))
-    product = (factors.L @ _diagonal(factors.U.diagonal())).T
+    product = factors.L.multiply(factors.U.diagonal()).T
     between = abs(factors.U - product) * (1 + 4 * U) + abs(product) * (4 * U)
     n = lower.shape[0]
     total = gamma(2 * most + 40) * upper + between.tocsr()
@@ -175,12 +173,6 @@ def _backward_error(factors: Any) -> float:
     rounding = 1 + 4 * (n + 8) * U
     square = up(up(rows.max() * rounding) * up(columns.max() * rounding))
     return float(plus(root(square), 8.0 * n * n * ETA))
-
-
-def _diagonal(x: np.ndarray) -> Any:
-    from scipy.sparse import diags_array
-
-    return diags_array(x)
 
 
 def _refined(a: Any, b: np.ndarray, factors: Any, lowest: float) -> tuple[list[np.ndarray], np.ndarray, int]:

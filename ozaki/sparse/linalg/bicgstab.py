@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from multiword.runtime.arrays import Array
 from ozaki.sparse.linalg.system import System, krylov_method
-from ozaki.sparse.linalg.vectors import Scalar, added, dot, magnitude, norm, product, quotient
+from ozaki.sparse.linalg.vectors import EPS, Scalar, added, dot, magnitude, norm, product, quotient
 
-_BREAKDOWN = float(np.finfo(np.float64).eps) ** 2
+_BREAKDOWN = EPS**2
 
 
 @krylov_method

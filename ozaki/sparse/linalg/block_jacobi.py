@@ -9,7 +9,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.options import integer
 from ozaki.linalg import inv
-from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.matrices import Matrix, expanded
 from ozaki.sparse.pairs import sorted_entries
 from ozaki.sparse.products import product_with_vector
 
@@ -55,7 +55,7 @@ def _blocks(matrix: Matrix, size: int) -> Array:
     """Return the blocks on the diagonal as a stack; the last one is filled up with the identity."""
     n, (pointers, columns, values) = matrix.shape[0], sorted_entries(matrix)
     xp, count = namespace(values), -(-n // size)
-    rows = xp.searchsorted(pointers, xp.arange(len(columns)), side="right") - 1
+    rows = expanded(pointers, 0, len(columns))
     blocks, beyond = xp.zeros((count, size, size)), xp.arange(n, count * size) % size
     on = rows // size == columns // size
     blocks[rows[on] // size, rows[on] % size, columns[on] % size] = values[on]

@@ -17,9 +17,7 @@ from ozaki.linalg.residual import residual
 from ozaki.public import is_sparse
 from ozaki.random import default_rng
 from ozaki.sparse.linalg.system import Operator, Progress, finite_vector, operator_of, tell
-from ozaki.sparse.linalg.vectors import norm, scaled
-
-EPS = float(np.finfo(np.float64).eps)
+from ozaki.sparse.linalg.vectors import EPS, norm, scaled
 
 REACHED = 8 * EPS
 """The residual, relative to the norm of A, that float64 vectors can be expected to reach."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
-from ozaki.sparse.matrices import Matrix
+from ozaki.rounding.conversion import joined
+from ozaki.sparse.matrices import Matrix, expanded
 from ozaki.sparse.pairs import sorted_entries
 
 FORM = "ozaki.sparse.linalg.incomplete_numba"
@@ -138,7 +139,7 @@ class ilu0:
     def __init__(self, A: Any) -> None:
         pointers, columns, values = _rows_of(A)
         self.shape, self.dtype, n = A.shape, np.dtype(np.float64), A.shape[0]
-        rows = np.repeat(np.arange(n), np.diff(pointers))
+        rows = expanded(pointers, 0, len(columns))
         diagonal = np.flatnonzero(rows == columns)
         if len(diagonal) < n:
             raise ValueError(f"A has no diagonal element in row {_first_missing(rows[diagonal])}")
@@ -181,7 +182,7 @@ class ic0:
     def __init__(self, A: Any) -> None:
         pointers, columns, values = _rows_of(A)
         self.shape, self.dtype = A.shape, np.dtype(np.float64)
-        rows = np.repeat(np.arange(A.shape[0]), np.diff(pointers))
+        rows = expanded(pointers, 0, len(columns))
         lower = columns <= rows
         rows, columns, values = rows[lower], columns[lower], values[lower]
         present = rows[rows == columns]
@@ -224,7 +225,7 @@ def _solved(name: str, factors: tuple[np.ndarray, ...], x: Any) -> np.ndarray:
         raise TypeError("x must be NumPy's, as triangular systems are solved on the host")
     if x.dtype.kind == "c":
         real, imaginary = (_solved(name, factors, part) for part in (x.real, x.imag))
-        return np.stack([real, imaginary], axis=-1).view(np.complex128)[:, 0]
+        return joined([real, imaginary], np.dtype(np.complex128))
     out = np.array(x, np.float64).reshape(-1)
     with np.errstate(all="ignore"):
         _loop(name)(*factors, out)

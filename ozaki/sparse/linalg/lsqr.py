@@ -11,9 +11,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
 from ozaki.sparse.linalg.system import Operator, Progress, finite_vector, operator_of, tell
-from ozaki.sparse.linalg.vectors import added, length, norm, scaled
-
-EPS = float(np.finfo(np.float64).eps)
+from ozaki.sparse.linalg.vectors import EPS, added, length, norm, scaled
 
 
 class LeastSquares(NamedTuple):

@@ -10,9 +10,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, on_device_of_arrays
 from ozaki.sparse.linalg.system import Progress, System
-from ozaki.sparse.linalg.vectors import added, dot, length, norm, scaled
-
-EPS = float(np.finfo(np.float64).eps)
+from ozaki.sparse.linalg.vectors import EPS, added, dot, length, norm, scaled
 
 
 @on_device_of_arrays

@@ -67,11 +67,7 @@ class System:
         n, a = b.size, operator_of(A, "A", b.dtype)
         if a.shape != (n, n):
             raise ValueError(f"A must be square and fit b, of {n} numbers, got shape {a.shape}")
-        m = (
-            Operator((n, n), b.dtype, *[lambda r: r.copy()] * 2)
-            if M is None
-            else operator_of(M, "M", b.dtype)
-        )
+        m = _identity(b) if M is None else operator_of(M, "M", b.dtype)
         if m.shape != (n, n):
             raise ValueError(f"M must have A's shape, {a.shape}, got {m.shape}")
         x = namespace(b).zeros(n) if x0 is None else as_array(x0, "x0").reshape(-1)

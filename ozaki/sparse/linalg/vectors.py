@@ -15,6 +15,9 @@ from ozaki.sums import api as sums
 
 Scalar = float | complex
 
+EPS = 2.0**-52
+"""From 1 to the next float64 number."""
+
 
 def dot(x: Array, y: Array) -> Scalar:
     """Return RN(Σ conj(x)·y) as Python's number; a GPU is waited for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numba import boolean, float64, from_dtype, int64, none, typeof, uint8, uint64
@@ -68,20 +69,23 @@ SIGNATURES: dict[Callable, Callable] = {
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32, and y[n] or None."""
 
 
+def _signature(function: Callable, dtype: np.dtype, pairs: bool) -> Any:
+    x = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(4)]
+    return SIGNATURES[function](x, x if pairs else [none] * len(x))
+
+
 @cache
 def loop(function: Callable, dtype: np.dtype, pairs: bool = False) -> Callable:
     """Return a loop for arrays of this dtype, compiled in its first call; forks wait until it is.
 
     pairs : whether y is such an array, too, in loops that take None for it.
     """
-    x = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(4)]
-    y = x if pairs else [none] * len(x)
-    return to_the_end(lambda: jit(SIGNATURES[function](x, y))(function))
+    return to_the_end(lambda: jit(_signature(function, dtype, pairs))(function))
 
 
 ON_DEMAND = tuple(
     partial(loop, function, np.dtype(dtype), pairs)
     for function, dtype, pairs in product(SIGNATURES, (np.float64, np.float32), (False, True))
-    if not pairs or SIGNATURES[function].__code__.co_varnames[1] == "y"
+    if not pairs or _signature(function, dtype, True) != _signature(function, dtype, False)
 )
 """All of them."""

@@ -131,9 +131,7 @@ def unit(a: Array) -> int:
     for part in real_parts(a):
         mantissa, exponent = xp.frexp(part)
         integer = xp.ldexp(mantissa, 53).astype(np.int64)
-        last = xp.frexp((integer & -integer).astype(np.float64))[
-            1
-        ]  # 1 and the place of the last bit that is 1
+        _, last = xp.frexp((integer & -integer).astype(np.float64))  # the place of the last bit 1, and 1
         lowest = min(lowest, int(xp.where(integer != 0, exponent - 54 + last, FAR_ABOVE).min()))
     return lowest if lowest != FAR_ABOVE else 0
 
