@@ -1,5 +1,6 @@
 """Products of pivots, and their logarithms: what compiled loops decide has the bits of integers."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -68,3 +69,25 @@ def test_ordinary_pivots_are_decided(monkeypatch):
         pivots = rng.integers(0, 3, diagonals.shape)
         determinant.determinants(diagonals, pivots, False)
         determinant.signs_and_logarithms(diagonals, pivots)
+
+
+def test_operations_of_two_words_lose_no_more_than_their_bounds_say():
+    import numba
+
+    form, rng = compiled.compiled(determinant.FORM), np.random.default_rng(5)
+    logarithm, divided, square_root = form.logarithm, form.divided, form.square_root
+
+    @numba.njit
+    def computed(high, low, other, e):
+        return logarithm(high, low, 0.0, e), divided(high, low, other, -low), square_root(high, low)
+
+    near = 1 + 2.0 ** -rng.integers(1, 50, 60) * rng.standard_normal(60)
+    with mpmath.workprec(300):
+        for high, e in zip([*rng.uniform(0.5, 2, 60), *near], rng.integers(-900, 900, 120), strict=True):
+            e = 0 if abs(high - 1) < 0.25 else int(e)
+            low, other = high * 2.0**-54 * rng.uniform(-1, 1), rng.uniform(0.5, 2)
+            number = mpmath.mpf(high) + low
+            (s, t, error), (q, rest), (root, below) = computed(high, low, other, e)
+            assert abs(mpmath.log(number) + e * mpmath.log(2) - s - t) <= error
+            assert abs(number / (mpmath.mpf(other) - low) - q - rest) <= form.QUOTIENT * abs(q)
+            assert abs(mpmath.sqrt(number) - root - below) <= form.QUOTIENT * root
