@@ -21,6 +21,7 @@ import ozaki
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiled, compiles
 from multiword.runtime.parallel import thread_count
+from ozaki import linalg
 from ozaki.cli.info import devices, engines
 
 
@@ -84,20 +85,28 @@ def sums(xp: Any, dtype: str) -> None:
 def systems(xp: Any, dtype: str) -> None:
     """Factorize and solve."""
     a = _numbers(xp, (512, 512), dtype, 1) + 16 * xp.eye(512, dtype=dtype)
-    ozaki.linalg.solve(a, a[:, :3])
-    ozaki.linalg.cholesky(a @ a.conj().T)
-    ozaki.linalg.qr(a)
+    linalg.solve(a, a[:, :3])
+    linalg.cholesky(a @ a.conj().T)
+    linalg.qr(a)
+
+
+def small_systems(xp: Any, dtype: str) -> None:
+    """Factorize and solve stacks of small matrices."""
+    a = _numbers(xp, (2, 8, 8), dtype, 1)
+    a = a @ a.conj().swapaxes(-1, -2) + xp.eye(8, dtype=dtype)
+    for function in (linalg.inv, linalg.det, linalg.cholesky, linalg.qr, linalg.eigh, linalg.svd):
+        function(a)
 
 
 def proofs(xp: Any, dtype: str) -> None:
     """Solve with proofs, well-conditioned systems and ill-conditioned ones."""
     for n, digits in ((512, 0), (1024, 0), (512, 13)):
         a = _numbers(xp, (n, n), dtype, 1)
-        ozaki.linalg.verified.solve(a * xp.logspace(0, -digits, n), a[:, 0])
+        linalg.verified.solve(a * xp.logspace(0, -digits, n), a[:, 0])
 
 
 CALLS = tuple((make, dtype) for make in (products, sums) for dtype in "dfDF") + tuple(
-    (make, dtype) for make in (systems, proofs) for dtype in "dD"
+    (make, dtype) for make in (systems, small_systems, proofs) for dtype in "dD"
 )
 """What is called with CuPy arrays, so that its kernels are compiled."""
 

@@ -42,11 +42,11 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any
         return _narrowed(tuple(map(stacked, zip(*results, strict=True))), dtype)
 
 
-def _in_line(stack: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+def _in_line(stack: Array, batch: tuple[int, ...]) -> Array:
     """The matrices of a stack one after the other."""
     matrix = stack.shape[-2:]
     if stack.ndim != len(batch) + 2 or stack.shape[:-2] != batch:
-        stack = np.broadcast_to(stack, (*batch, *matrix))
+        stack = namespace(stack).broadcast_to(stack, (*batch, *matrix))
     return stack.reshape(math.prod(batch), *matrix)
 
 

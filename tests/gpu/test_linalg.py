@@ -5,7 +5,9 @@ import pytest
 
 from ozaki import linalg
 from ozaki.linalg import panels, products, verified
+from ozaki.linalg.small import loops_cuda
 from ozaki.linalg.verified.tools import preconditioner, regularity
+from tests.linalg.test_stacks import KINDS, OF_ANY_SHAPE, SQUARE, agree, drawn, outcome
 
 
 def test_enclosures_are_arrays_of_the_host(cupy):
@@ -77,3 +79,37 @@ def test_triangular_leaves_of_every_width(cupy):
                     panels.lower_leaf(lower.T if transposed else lower, host, unit)
                     panels.lower_leaf(on_device.T if transposed else on_device, device, unit)
                     assert host.tobytes() == device.get().tobytes()
+
+
+@pytest.mark.parametrize("dtype", "dDfF")
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (3, 3), (8, 8), (24, 24), (33, 33), (64, 64), (7, 3), (3, 7), (100, 5)]
+)
+def test_small_matrices_have_the_bits_of_the_cpu(cupy, shape, dtype):
+    """A stack, and one of it: by one launch up to some size, by many beyond."""
+    rng = np.random.default_rng(shape)
+    functions = OF_ANY_SHAPE | (SQUARE if shape[0] == shape[1] else {})
+    for kind in KINDS if max(shape) < 20 else ("plain", "graded"):
+        a = drawn(rng, shape, dtype, kind)
+        for name, function in functions.items():
+            if name == "cholesky":
+                a = a @ a.conj().swapaxes(-1, -2)
+                function = linalg.cholesky
+            for x in (a, a[0]):
+                got = outcome(function, cupy.asarray(x))
+                got = tuple(y if isinstance(y, str) else y.get() for y in got)
+                assert agree(got, outcome(function, x)), (name, kind, x.ndim)
+
+
+def test_a_long_stack_takes_little_memory(cupy):
+    """Blocks take one matrix after the other: scratch memory is that of the blocks."""
+    a = np.random.default_rng(0).standard_normal((3000, 8, 8))
+    taken = cupy.get_default_memory_pool()
+    x = cupy.asarray(a)
+    taken.free_all_blocks()
+    before = taken.total_bytes()
+    values = linalg.svdvals(x)
+    assert taken.total_bytes() - before < 2 * loops_cuda.SCRATCH
+    assert values.get().tobytes() == linalg.svdvals(a).tobytes()
+    swapped = cupy.asarray(a.swapaxes(-1, -2).copy()).swapaxes(-1, -2)  # not C-contiguous
+    assert linalg.inv(swapped[::3]).get().tobytes() == linalg.inv(a[::3]).tobytes()

@@ -1,4 +1,4 @@
-"""Matrices of order up to 64, one or a stack: texts, which numba compiles as they stand.
+"""Matrices of order up to 64, one or a stack: texts, which numba compiles as they stand, and a GPU printed.
 
 language        what the texts may say: loops whose iterations go in any order, and a few functions of numbers
 leaves          LU, Cholesky and QR panels, forward substitution
@@ -7,4 +7,5 @@ products        "normwise" products, exactly in slices, rounded once
 factorizations  LU, triangular systems, Cholesky and QR of one matrix
 spectra         eigenpairs and singular triplets of one matrix
 calls           a stack: memory and threads
+printing        texts in CUDA, for which `language.cuh` has what they call
 """

@@ -163,8 +163,8 @@ def qr(a, q, r, numbers, floats, integers):
     m, n, rows = a.shape[0], a.shape[1], len(r)
     k = min(m, n)
     columns, y = numbers[: k * m].reshape(k, m), numbers[k * m : 2 * k * m].reshape(k, m)
-    t, rest = numbers[2 * k * m : (2 * m + k) * k], numbers[(2 * m + k) * k : (2 * m + k) * k + (n - k) * m]
-    t, rest = t.reshape(k, k), rest.reshape(m, n - k)
+    t = numbers[2 * k * m : (2 * m + k) * k].reshape(k, k)
+    rest = numbers[(2 * m + k) * k : (2 * m + k) * k + (n - k) * m].reshape(m, n - k)
     work, exponents = numbers[(2 * m + k) * k + (n - k) * m :], integers[:n]
     for c in across(n):
         exponents[c] = column_exponent(a, c)

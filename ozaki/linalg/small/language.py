@@ -1,8 +1,8 @@
-"""What texts are made of: Python that numba compiles as it stands, and that could be printed for a GPU.
+"""What texts are made of: Python that numba compiles as it stands, and that `printing` prints for a GPU.
 
 A text is a function of numbers and of C-contiguous arrays. Its loops over `across` have iterations that do
 not depend on one another, and that write to different numbers; they call functions of numbers alone. A
-variable is first assigned in the block that encloses its uses.
+variable is first assigned in the block that encloses its uses, and keeps its kind.
 """
 
 from __future__ import annotations

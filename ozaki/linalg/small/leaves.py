@@ -22,6 +22,16 @@ def larger_exponent(x):
 
 
 @text
+def complex_quotient(x, divisor):
+    """`arithmetic.quotient` of complex numbers."""
+    of_x, of_divisor = larger_exponent(x), larger_exponent(divisor)
+    a, b = math.ldexp(x.real, -of_x), math.ldexp(x.imag, -of_x)
+    c, d = math.ldexp(divisor.real, -of_divisor), math.ldexp(divisor.imag, -of_divisor)
+    norm, e = c * c + d * d, of_x - of_divisor
+    return complex(math.ldexp((a * c + b * d) / norm, e), math.ldexp((b * c - a * d) / norm, e))
+
+
+@text
 def halves(x, n):
     """The sum of the first n numbers by halves, in place."""
     while n > 1:

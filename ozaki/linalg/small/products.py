@@ -218,8 +218,8 @@ def multiply(x, transposed, conjugate, y, turned, out, floats, integers):
     m, n, parts = out.shape[0], out.shape[1], parts_of(out)
     length = parts * (x.shape[0] if transposed else x.shape[1])
     rows = parts * n
-    left, right = floats[: 4 * m * length], floats[4 * m * length : 4 * (m + rows) * length]
-    left, right = left.reshape(4 * m, length), right.reshape(4 * rows, length)
+    left = floats[: 4 * m * length].reshape(4 * m, length)
+    right = floats[4 * m * length : 4 * (m + rows) * length].reshape(4 * rows, length)
     scales, others = integers[:m], integers[m:]
     load(x, transposed, conjugate, left)
     load_right(y, turned, right)

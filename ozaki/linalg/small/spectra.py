@@ -197,10 +197,11 @@ def singular_vectors(y, t, reflectors, lines, p, q, d, order, u, vh, inner, numb
 def svd(a, u, values, vh, numbers, floats, integers):
     """A = QR, R = LBPᴴ, B = UDVᵀ of a tall matrix: the left vectors are QLU, the right ones PV."""
     m, n, columns = a.shape[0], a.shape[1], vh.shape[1]
-    tall, square = numbers[: 2 * n * m].reshape(2 * n, m), numbers[2 * n * m : (2 * m + 5 * n) * n]
-    square, lines = square.reshape(5 * n, n), numbers[(2 * m + 5 * n) * n : (2 * m + 5 * n + 4) * n]
+    tall = numbers[: 2 * n * m].reshape(2 * n, m)
+    square = numbers[2 * n * m : (2 * m + 5 * n) * n].reshape(5 * n, n)
+    lines = numbers[(2 * m + 5 * n) * n : (2 * m + 5 * n + 4) * n].reshape(4, n)
     t, r, reflectors, inner = square[:n], square[n : 2 * n], square[2 * n : 4 * n], square[4 * n :]
-    y, lines, work = tall[n:], lines.reshape(4, n), numbers[(2 * m + 5 * n + 4) * n :]
+    y, work = tall[n:], numbers[(2 * m + 5 * n + 4) * n :]
     angles, d, e = floats[: 4 * n].reshape(2, 2, n), floats[4 * n : 5 * n], floats[5 * n : 6 * n]
     rotated, rest = floats[6 * n : (6 + 2 * columns) * n], floats[(6 + 2 * columns) * n :]
     p, q = rotated[: columns * n].reshape(n, columns), rotated[columns * n :].reshape(n, columns)

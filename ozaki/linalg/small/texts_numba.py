@@ -15,7 +15,7 @@ from multiword.runtime.compiled import INNER
 from ozaki.linalg import arithmetic
 from ozaki.linalg.small import language, products
 from ozaki.linalg.small.language import TEXTS
-from ozaki.linalg.small.leaves import larger_exponent
+from ozaki.linalg.small.leaves import complex_quotient
 
 OPTIONS: Any = INNER
 
@@ -43,16 +43,9 @@ def is_complex(x: Any) -> bool:
 
 @overload(arithmetic.quotient, jit_options=OPTIONS)
 def _quotient(x, divisor):
-    def complex_quotient(x, divisor):
-        exponent, of_x = larger_exponent(divisor), larger_exponent(x)
-        c, d = math.ldexp(divisor.real, -exponent), math.ldexp(divisor.imag, -exponent)
-        p, q = math.ldexp(x.real, -of_x), math.ldexp(x.imag, -of_x)
-        norm, exponent = c * c + d * d, of_x - exponent
-        return complex(
-            math.ldexp((p * c + q * d) / norm, exponent), math.ldexp((q * c - p * d) / norm, exponent)
-        )
-
-    return complex_quotient if is_complex(x) else lambda x, divisor: x / divisor
+    if is_complex(x):
+        return lambda x, divisor: complex_quotient(x, divisor)
+    return lambda x, divisor: x / divisor
 
 
 @overload(arithmetic.real_quotient, jit_options=OPTIONS)
