@@ -77,26 +77,42 @@ def check(found, expected) -> None:
     assert alike.all(), (found[~alike], expected[~alike])
 
 
-def compare_statistics(draw, there) -> None:
-    """And the scales that follow from statistics, or from last places; rows anywhere in memory."""
+def measured(draw, there):
+    """Arrays anywhere in memory, the statistics of their rows, and each row as a list of floats."""
     long = [(2, 2041), (1, 9000)] if draw.kind == "wide" else []  # than a block, and than what is copied
     shapes = [(6, 1), (35, 3), (5, 16), (3, 300), *long]
     for shape, layout in zip(shapes, ("C", "F", "strided", "reversed", "C", "strided"), strict=False):
         x = draw(*shape)
         x[1:2] = 0
         parts = [there(part) for part in real_parts(place(x, layout))]
-        found = row_statistics(parts)
-        limits = [norm_limit(FORMATS[target], found.length) for target in ("fp64", "fp32")]
-        of_norms, exact = [fetched(norm_scales(found, limit)) for limit in limits], exact_scales(parts)
-        exact, *sums_ = map(fetched, (exact, found.exponent, found.total, found.square, found.counts))
-        for i, row in enumerate(np.concatenate(real_parts(x), axis=1).astype(np.float64).tolist()):
+        rows = np.concatenate(real_parts(x), axis=1).astype(np.float64).tolist()
+        yield parts, row_statistics(parts), rows
+
+
+def compare_statistics(draw, there) -> None:
+    for _, found, lists in measured(draw, there):
+        exponent, *others = map(fetched, (found.exponent, found.total, found.square, found.counts))
+        for i, row in enumerate(lists):
             if (expected := statistics.statistics_of(row)) is None:
-                finite = all(map(np.isfinite, row))
-                assert sums_[0][i] == (ZERO if finite else NONFINITE)
-                assert of_norms[0][i] == of_norms[1][i] == exact[i] == (0 if finite else NONFINITE_ROW)
+                assert exponent[i] == (ZERO if all(map(np.isfinite, row)) else NONFINITE)
                 continue
-            exponent, total, square, counts = sums_
+            total, square, counts = others
             assert (exponent[i], total[i], square[i], tuple(counts[:, i].tolist())) == expected
+
+
+def compare_scales(draw, there) -> None:
+    """Those of norms, by statistics, and those by which nothing is lost, by last places."""
+    for parts, found, lists in measured(draw, there):
+        limits = [norm_limit(FORMATS[target], found.length) for target in ("fp64", "fp32")]
+        of_norms, exact = (
+            [fetched(norm_scales(found, limit)) for limit in limits],
+            fetched(exact_scales(parts)),
+        )
+        for i, row in enumerate(lists):
+            if (expected := statistics.statistics_of(row)) is None:
+                scale = 0 if all(map(np.isfinite, row)) else NONFINITE_ROW
+                assert of_norms[0][i] == of_norms[1][i] == exact[i] == scale
+                continue
             assert exact[i] == scales.exact_scale(row)
             assert [x[i] for x in of_norms] == [scales.norm_scale(expected, limit) for limit in limits]
 
@@ -265,6 +281,7 @@ class Comparison(NamedTuple):
 PRODUCTS = "normal", "wide", "far apart", "sparse", "zeros", "full", "edge", SPECIAL
 COMPARISONS = {
     "statistics.statistics_of": [Comparison(compare_statistics, ("float64", "float32", "complex128"))],
+    "scales.norm_scale": [Comparison(compare_scales, ("float64", "float32", "complex128"))],
     "decision.counting_error": [Comparison(compare_counting, ("float64",), FINITE, on_a_gpu=False)],
     "decision.pairwise_error": [Comparison(compare_pairwise, ("float64",), FINITE, on_a_gpu=False)],
     "rounding.nearest": [Comparison(compare_rounding, ("float64",), ("integers",))],
