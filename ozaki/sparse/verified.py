@@ -13,16 +13,17 @@ their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import as_array, is_cupy, quietly
+from multiword.runtime.arrays import Array, as_array, is_cupy, quietly
 from multiword.runtime.options import exactly
 from ozaki.linalg.arguments import LinAlgError, numbers
-from ozaki.linalg.verified.tools.preconditioner import check_words
-from ozaki.linalg.verified.tools.refinement import DECIDED, relative_errors
-from ozaki.linalg.verified.tools.scaling import rows_scaled
+from ozaki.linalg.verified.tools.preconditioner import Correction, check_words
+from ozaki.linalg.verified.tools.refinement import Problem, refine
+from ozaki.linalg.verified.tools.scaling import rows_scaled, units
 from ozaki.linalg.verified.tools.solution import (
     NotProvedError,
     Solution,
@@ -33,7 +34,6 @@ from ozaki.linalg.verified.tools.solution import (
     proved,
 )
 from ozaki.linalg.verified.tools.upward import ETA, U, gamma, norms, plus, root, up
-from ozaki.linalg.verified.tools.words import renormalized
 from ozaki.sparse.api import residual
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.pairs import sorted_entries
@@ -41,7 +41,8 @@ from ozaki.sparse.pairs import sorted_entries
 SHARES = (0.5, 0.1, 0.01, 0.001)
 """Shares of the smallest eigenvalue, as it is estimated, that A is shifted by, one after the other."""
 
-MOST_STEPS = 40
+MOST_WORDS = 6
+"""Words of x, at most."""
 
 
 def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
@@ -103,7 +104,7 @@ def _proved(a: Any, b: np.ndarray) -> Solution:
     if not b.size:
         return empty(b)
     right, t = rows_scaled(b, exponents[:, None])
-    words, error, steps = _refined(scaled, right, factors, lowest)
+    words, error, steps = refine(_problem(scaled, factors, lowest), right)
     largest = float(up(abs(scaled) @ np.ones(len(b))).max()) * (1 + 2 * len(b) * U)
     stats = Statistics("shifted", up(largest * (1 / lowest)) * (1 + 4 * U), contraction, 1, steps)
     return proved(words, error, t - exponents[:, None], stats, b.shape[1])
@@ -175,25 +176,22 @@ def _backward_error(factors: Any) -> float:
     return float(plus(root(square), 8.0 * n * n * ETA))
 
 
-def _refined(a: Any, b: np.ndarray, factors: Any, lowest: float) -> tuple[list[np.ndarray], np.ndarray, int]:
-    """Return words of the solution, a bound of their error by column, and how many steps that took."""
-    xs, r, best, count = list[np.ndarray](), b, np.full(b.shape[1], np.inf), 2
-    found = [np.zeros_like(b)], np.full(b.shape, np.inf), 0
-    for step in range(MOST_STEPS):
-        xs = renormalized([*xs, factors.solve(r)], count)
-        r = residual(a, tuple(xs), b)
-        size = up(up(norms(abs(r), 0) * (1 + 4 * U)) + up(np.sqrt(len(b)) * 2) * ETA)
-        error = np.broadcast_to(up(up(size / lowest) * (1 + 4 * U)), b.shape)
-        relative = relative_errors(error, xs[0])
-        if (relative < 0.5 * best).any():
-            found, best = (xs, error, step + 1), np.minimum(best, relative)
-        elif count < 6:
-            count += 1
-        else:
-            break
-        if (relative <= DECIDED).all():
-            break
-    return found
+def _problem(a: Any, factors: Any, lowest: float) -> Problem:
+    """What is refined: x* - x = A⁻¹r, at most ‖r‖₂/λ_min in norm."""
+
+    def of_matrix(xs: Sequence[Array], b: Array, count: int) -> Sequence[Array]:
+        return [residual(a, tuple(xs), b)]
+
+    def correction(words: Sequence[Array]) -> Correction:
+        (r,) = words
+
+        def bound() -> Array:
+            size = up(up(norms(abs(r), 0) * (1 + 4 * U)) + up(np.sqrt(len(r)) * 2) * ETA)
+            return np.tile(up(up(size / lowest) * (1 + 4 * U)), (len(r), 1))
+
+        return factors.solve(r), bound
+
+    return Problem(of_matrix, lambda: int(units(a.data[:, None]).min()), MOST_WORDS, 1, correction)
 
 
 def _not_proved(message: str, condition: float = np.inf, contraction: float = np.inf) -> NotProvedError:

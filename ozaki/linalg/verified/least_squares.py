@@ -105,7 +105,7 @@ def _normal_equations(a: Array, s: Array, smallest: float) -> Problem:
 
         return classical(s, t), bound
 
-    return Problem(a, 5, 3, correction)
+    return Problem.of_matrix(a, 5, 3, correction)
 
 
 def _full_rank(a: Array) -> tuple[Problem, Statistics]:

@@ -87,7 +87,7 @@ class Certificate:
             d, bound = r.correction(residual)
             return d, lambda: proof.enclose(bound())
 
-        return Problem(self.scaled_matrix, 4 + r.count, r.residual_words, correction)
+        return Problem.of_matrix(self.scaled_matrix, 4 + r.count, r.residual_words, correction)
 
     def _solve(self, b: Array) -> Solution:
         """The solution for a matrix of right sides."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -27,14 +27,28 @@ MOST_STEPS, MOST_STALLS = 80, 6
 class Problem(NamedTuple):
     """What refinement asks of a problem whose solution x* has the least b - Ax*.
 
-    matrix : A. most_words : of x; residual_words : those of the residual that `correction` takes.
+    residual : residual(words of x, b, count) returns so many words of b - AΣx, or fewer where they are it.
+    unit : returns an exponent e such that all numbers of A are multiples of 2**e.
+    most_words : of x. residual_words : those of the residual that `correction` takes.
     correction : returns d, for which x + d is nearer to x*, and a function that bounds |x* - x|.
     """
 
-    matrix: Array
+    residual: Callable[[Sequence[Array], Array, int], Sequence[Array]]
+    unit: Callable[[], int]
     most_words: int
     residual_words: int
     correction: Callable[[Sequence[Array]], Correction]
+
+    @classmethod
+    def of_matrix(
+        cls, a: Array, words: int, residual_words: int, correction: Callable[[Sequence[Array]], Correction]
+    ) -> Self:
+        """Return the problem of a dense matrix."""
+
+        def residual(xs: Sequence[Array], b: Array, count: int) -> Sequence[Array]:
+            return words_of_product([a], [-x for x in xs], [b], count)
+
+        return cls(residual, lambda: int(units(a).min()), words, residual_words, correction)
 
 
 class Refined(NamedTuple):
@@ -56,31 +70,30 @@ def refine(problem: Problem, b: Array) -> Refined:
     ill-conditioned linear systems). A column that is decided takes no further steps: its bound is of its own
     residual alone.
     """
-    a, most_words, residual_words, correction = problem
     words, stalls = 2, 0
     left, right = np.arange(b.shape[1]), b  # the columns that are not decided
     xs: list[Array] = []
     residual: Sequence[Array] = [b]
     smallest = np.full(b.shape[1], np.inf)  # relative error of each column so far
     for step in range(MOST_STEPS):
-        d, bound = correction(residual)
+        d, bound = problem.correction(residual)
         if not step:
             best = Refined([namespace(b).zeros_like(d)], namespace(b).full(d.shape, np.inf), 0)
         else:
-            error = _exact_columns_aside(a, xs, right, residual[0], bound())
+            error = _exact_columns_aside(problem, xs, right, residual[0], bound())
             relative = relative_errors(error, xs[0])
             before, decided = smallest[left], relative <= DECIDED
             stalls = 0 if (relative < 0.5 * before).any() else stalls + 1
             best = _with_columns(best, left, Refined(xs, error, step), relative < before)
             smallest[left] = np.fmin(before, relative)
-            if decided.all() or (stalls and words >= most_words) or stalls > MOST_STALLS:
+            if decided.all() or (stalls and words >= problem.most_words) or stalls > MOST_STALLS:
                 break
             words += stalls > 0
             if decided.any():
                 left, (right, d, *xs) = left[~decided], _columns([right, d, *xs], ~decided)
         xs = renormalized([*xs, d], words)
-        residual = words_of_product([a], [-x for x in xs], [right], residual_words)
-    return _with_zeros(a, b, best)
+        residual = problem.residual(xs, right, problem.residual_words)
+    return _with_zeros(problem, b, best)
 
 
 def _with_columns(best: Refined, left: np.ndarray, refined: Refined, chosen: np.ndarray) -> Refined:
@@ -102,15 +115,15 @@ def _columns(arrays: list[Array], chosen: np.ndarray) -> list[Array]:
     return [x[:, columns] for x in arrays]
 
 
-def _with_zeros(a: Array, b: Array, refined: Refined) -> Refined:
+def _with_zeros(problem: Problem, b: Array, refined: Refined) -> Refined:
     """The same; exact in the columns with components that may be 0, where dropping the noise solves them."""
     words, error, steps = refined
     xp = namespace(error)
     if not bool(((error > 0) & (abs(words[0]) <= error)).any()):
         return refined
     xs = [xp.where(abs(word) <= error, 0.0, word) for word in words]
-    (residual,) = words_of_product([a], [-x for x in xs], [b])
-    exact = _exact_columns_aside(a, xs, b, residual, error) < error
+    (residual,) = problem.residual(xs, b, 1)
+    exact = _exact_columns_aside(problem, xs, b, residual, error) < error
     chosen = [xp.where(exact, x, word) for x, word in zip(xs, words, strict=True)]
     return Refined(chosen, xp.where(exact, 0.0, error), steps)
 
@@ -124,7 +137,7 @@ def relative_errors(error: Array, x: Array) -> np.ndarray:
     return on_host((error / size).max(axis=0))
 
 
-def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, error: Array) -> Array:
+def _exact_columns_aside(problem: Problem, xs: list[Array], b: Array, residual: Array, error: Array) -> Array:
     """The error, but 0 for columns whose residual is exactly 0.
 
     A residual that rounds to 0 is 0 where it is a multiple of η: all that it is a sum of are.
@@ -133,5 +146,5 @@ def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, e
     if not bool(exact.any()):
         return error
     xp = namespace(error)
-    of_product = reduce(xp.minimum, map(units, xs)) + units(a).min()
+    of_product = reduce(xp.minimum, map(units, xs)) + problem.unit()
     return xp.where(exact & (of_product >= -1074) & (units(b) >= -1074), 0.0, error)
