@@ -46,6 +46,7 @@ BACKGROUND = {
     "12": "exact-products.md",
     "13": "exact-products.md",
     "14": "elementary.md",
+    "15": "exact-products.md#sums-and-dot-products",
 }
 """The page under "How it works" that explains each example's method."""
 
