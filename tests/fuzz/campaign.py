@@ -36,6 +36,7 @@ from tests.fuzz import (
     mixtures,
     shared,
     situations,
+    solvers,
     spectra,
 )
 from tests.fuzz.draw import Draw
@@ -43,7 +44,7 @@ from tests.fuzz.tally import Tally, one_case, one_thread, reproducer, run, seed_
 
 _MODULES = (
     *(exact_products, exact_matmul, exact_sums, exact_state, exact_words, exact_bounds),
-    *(exact_int8, exact_linalg, functions, spectra, shared, situations, mixtures),
+    *(exact_int8, exact_linalg, functions, spectra, shared, solvers, situations, mixtures),
 )
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.campaign"

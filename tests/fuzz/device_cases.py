@@ -14,6 +14,7 @@ from tests.fuzz.draw import Draw
 from tests.fuzz.exact_sums import FLOATS, chosen_axis, common_dtype, form, targets
 from tests.fuzz.exact_words import STORED
 from tests.fuzz.shared import SHARED
+from tests.fuzz.solvers import SOLVERS
 from tests.oracle import part_dtype
 from tests.reductions import ONE_ARRAY, REAL_RESULTS
 
@@ -153,6 +154,7 @@ def rounding(draw: Draw) -> Call:
 FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **PRODUCTS,
     **SHARED,
+    **SOLVERS,
     **{name: reduction(name) for name in ONE_ARRAY},
     "dot, vdot": dot,
     "cumsum": cumsum,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ozaki import elementary
 from ozaki.elementary.complex_numbers import PARTS
 from ozaki.public import PUBLIC
+from tests.fuzz.solvers import METHODS
 from tests.reductions import ONE_ARRAY
 
 
@@ -63,6 +64,9 @@ FAMILIES = {
     "elementary functions": Family(" ".join(elementary.NAMES), INTEGERS),
     "functions of complex numbers": Family(" ".join(PARTS), INTEGERS),
     "functions of rows": Family(_ROWS, INTEGERS),
+    "sparse matrices": Family("matmul residual sum norm", INTEGERS),
+    "sparse.linalg": Family(" ".join(f"sparse.linalg.{name}" for name in METHODS), BITS),
+    "random": Family("random.default_rng random.Generator", BITS),
     "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
     "linalg.verified: scales": Family(
         "linalg.verified.solve linalg.verified.inv linalg.verified.certify linalg.verified.det"

@@ -4,11 +4,12 @@ import pytest
 
 from tests.fuzz import devices
 from tests.fuzz.shared import SHARED
+from tests.fuzz.solvers import SOLVERS
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", SHARED | SOLVERS)
 def test_some_cases_of_every_family(cupy, name):
     device = devices.Device(dry=False)
     for case in range(6):
