@@ -378,12 +378,13 @@ def plan(
     As `accurate_zgemm`.
 
     >>> import numpy as np, ozaki
-    >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))
+    >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))  # doctest: +ELLIPSIS
     product          3 x 3 times 3 x 3, float64
     accuracy         exact
     integers         1 and 1 bits
     scheme           residues: 1 modulus, 1 fp64 product
     engine           host
+    executor         ...
     workspace        0.0 MiB in 1 panel
     certified error  0 |A||B| (0 u), then one rounding
     """

@@ -75,7 +75,9 @@ class Bytes(Executor):
             return "the words of prepared operands are used again"
         if not signature.request.of_norms:
             return "the bits of integers are given"
-        if signature.shape[1] > declared(engine, "longest_at_once"):
+        if (longest := declared(engine, "longest_at_once")) == 0:
+            return "the engine has no byte products"
+        if signature.shape[1] > longest:
             return "the inner dimension is too long for one call"
         if not reduces_residues(engine, "int8", signature.shape):
             return "the processor has no byte products"

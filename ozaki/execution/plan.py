@@ -45,6 +45,7 @@ class Plan:
         are small or have few rows or columns, in "limbs" of 32 bits or of a byte.
     executor : what runs the product, by the names of `ozaki.executor`; where a sum is too near the middle of
         two numbers to be rounded so, the next one does. The scheme is that of "steps", with the same bits.
+        Empty where one is asked for by name and declines these numbers.
     others : why each of the others does not, by name.
     pieces : moduli, slices of A, or limbs.
     products : low-precision products in all, but for the one that the certificate itself takes on data with
@@ -179,6 +180,7 @@ class Plan:
             ("integers", f"{self.width[0]} and {self.width[1]} bits"),
             ("scheme", f"{self.scheme}: {named}, {products}"),
             ("engine", self.engine),
+            ("executor", f"{self.executor}{', with the bits of this scheme' * (self.executor == 'floats')}"),
             ("workspace", f"{self.workspace / 2**20:.1f} MiB in {panels}"),
             ("certified error", f"{self.bound:.2g} {size} ({self.bound / unit:.3g} u), then one rounding"),
         ]
