@@ -48,11 +48,15 @@ Terms = Callable[..., list[list[Summands]]]
 
 def elements(x: Array, _: Array | None = None) -> list[list[Summands]]:
     """Return the terms of Σ x."""
-    return [[Summands((part,))] for part in real_parts(x)] if x.dtype.kind == "c" else [[Summands((x,))]]
+    if x.dtype.kind != "c":  # the usual case, in less time
+        return [[Summands((x,))]]
+    return [[Summands((part,))] for part in real_parts(x)]
 
 
 def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
     """Return the terms of Σ |x|²."""
+    if x.dtype.kind != "c":
+        return [[Summands((x, x))]]
     return [[Summands((part, part)) for part in real_parts(x)]]
 
 
@@ -299,6 +303,8 @@ def _integer_sums(arrays: Sequence[Array], axes: tuple[int, ...], target: np.dty
 
 def _as_real(x: Array) -> Array:
     """A view of the real and imaginary parts of a complex array, along one more axis."""
+    if not is_cupy(x):  # which refuses such a view of what is not contiguous
+        return x[..., np.newaxis].view(x.real.dtype)
     real = x.real
     strides = (*x.strides, real.itemsize)
     return namespace(x).lib.stride_tricks.as_strided(real, (*x.shape, 2), strides)

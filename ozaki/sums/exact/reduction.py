@@ -14,18 +14,20 @@ from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of, in_memory_order
 
-FORMS = (rows.rounded, vectors.rounded, tiles.rounded_tiles)
-"""In the order in which they are tried: what takes the least wherever it takes a sum at all (rows as they lie
-before copied ones, these before blocks). Each returns None for sums that it does not take; the last one takes
-all."""
+FORMS = (rows.few, rows.rounded, vectors.rounded, tiles.rounded_tiles)
+"""In the order in which they are tried: what takes the least wherever it takes a sum at all. Each returns None
+for sums that it does not take; the last one takes all."""
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> Array:
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, digits_of(summands), rounding)
+    few, *others = FORMS
+    if (result := few(summands, reduced, rounding)) is not None:  # sooner than it is found out how they lie
+        return result
     summands, kept = in_memory_order(summands, reduced)
-    for form in FORMS:
+    for form in others:
         result = form(summands, reduced, rounding)
         if result is not None:
             return result.transpose(np.argsort(kept)) if len(kept) > 1 else result

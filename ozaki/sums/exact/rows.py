@@ -19,40 +19,63 @@ from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.sums.exact.tiles import rounded_tiles
-from ozaki.tuning import COPIED_TERMS, LONG_ROW, NARROWEST_COLUMNS, REPEATED_SHARE, VECTOR_BLOCK
+from ozaki.tuning import (
+    COPIED_TERMS,
+    FEW_TERMS,
+    LONG_ROW,
+    NARROWEST_COLUMNS,
+    REPEATED_SHARE,
+    VECTOR_BLOCK,
+)
 
 WIDTH = 1024  # columns at a time
-FEW = 1 << 11  # terms
 LANES = 64  # into which a row is added up, before these are added to one another
 _FLOAT64 = np.dtype(np.float64)
 
 
+def few(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
+    """Return sums of few terms, copied side by side however they lie; None for others.
+
+    None, too, for a single sum that is undecided: `vectors` adds it up again sooner than `tiles`.
+    """
+    x = summands[0].factors[0]
+    terms, kept = len(summands) * x.size, x.shape[reduced:]
+    if not 0 < terms <= COPIED_TERMS or (terms > FEW_TERMS and prod(kept) > NARROWEST_COLUMNS):
+        return None
+    if not _fit(summands, rounding):
+        return None
+    values, undecided = _enclosed_copies(summands, reduced, rounding)
+    result = narrow(values, rounding.target.dtype).reshape(kept)
+    if undecided and not kept:
+        return None
+    return _decided(result, summands, reduced, rounding) if undecided else result
+
+
 def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
-    """Return sums of rows or columns, as they lie in memory or copied; None for others.
+    """Return sums of rows or columns, as they lie in memory or copied part by part; None for others.
 
     None, too, if many are undecided; a few are added up again. The axes that are kept are in the order of
     memory.
     """
     x = summands[0].factors[0]
-    if reduced == x.ndim:  # a single sum: `vectors` has a quicker loop for many terms
-        if not 0 < len(summands) * x.size <= COPIED_TERMS or not _fit(summands, rounding):
-            return None
-        result, undecided = _enclosed(_rows(summands, reduced), 0, rounding)
-        return None if undecided else narrow(result, rounding.target.dtype).reshape(())
-    if not x.size or not _fit(summands, rounding):
+    if reduced == x.ndim or not x.size or not _fit(summands, rounding):
         return None
-    few = len(summands) * x.size <= FEW  # copied sooner than it is found out how they lie
-    sums = None if few else _as_they_lie(summands, reduced, rounding)
-    sums = sums or _copied(summands, reduced, rounding)
+    sums = _as_they_lie(summands, reduced, rounding) or _copied(summands, reduced, rounding)
     if sums is None:
         return None
     result, undecided = sums
     if undecided > result.size // REPEATED_SHARE:
         return None
-    if undecided:
-        chosen = np.isnan(result)
-        again = [some.apply(lambda x: x[(slice(None),) * reduced + (chosen,)]) for some in summands]
-        result[chosen] = rounded_tiles(again, reduced, rounding)
+    return _decided(result, summands, reduced, rounding) if undecided else result
+
+
+def _decided(
+    result: np.ndarray, summands: Sequence[Summands], reduced: int, rounding: Rounding
+) -> np.ndarray:
+    """The results, with those that are undecided, which are NaN, added up again."""
+    chosen = np.isnan(result)
+    again = [terms.apply(lambda x: x[(slice(None),) * reduced + (chosen,)]) for terms in summands]
+    result[chosen] = rounded_tiles(again, reduced, rounding)
     return result
 
 
@@ -87,52 +110,52 @@ def _as_they_lie(
 
 
 def _copied(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> tuple[np.ndarray, int] | None:
-    """The same of any, copied as columns, or as rows if these are long or few; None for longer copies."""
-    terms, dtype = summands[0], rounding.target.dtype
-    n, kept = len(summands) * prod(terms.shape[:reduced]), terms.shape[reduced:]
-    short = n < LONG_ROW[len(terms.factors) == 2] and prod(kept) >= NARROWEST_COLUMNS
-    if n * prod(kept) <= COPIED_TERMS:
-        xs, columns = _columns(summands, reduced) if short else (_rows(summands, reduced), 0)
-        values, undecided = _enclosed(xs, columns, rounding)
-        return narrow(values, dtype).reshape(kept), undecided
-    sums, undecided = np.empty(kept, dtype), 0
+    """The same of any, copied some outputs at a time; None for longer copies."""
+    x = summands[0].factors[0]
+    n, kept = len(summands) * prod(x.shape[:reduced]), x.shape[reduced:]
     if n > VECTOR_BLOCK:
         return None
-    for output in tiles(kept, max(1, COPIED_TERMS // n)):
+    side_by_side = abs(x.strides[-1]) < abs(x.strides[reduced - 1])
+    sums, undecided = np.empty(kept, rounding.target.dtype), 0
+    for output in tiles(kept, max(1, (VECTOR_BLOCK if side_by_side else COPIED_TERMS) // n)):
         chosen = (slice(None),) * reduced + output
-        part = [some.apply(itemgetter(chosen)) for some in summands]
-        xs, columns = _columns(part, reduced) if short else (_rows(part, reduced), 0)
-        values, more = _enclosed(xs, columns, rounding)
-        sums[output] = narrow(values, dtype).reshape(sums[output].shape)
+        part = [terms.apply(itemgetter(chosen)) for terms in summands]
+        values, more = _enclosed_copies(part, reduced, rounding, side_by_side)
+        sums[output] = narrow(values, sums.dtype).reshape(sums[output].shape)
         undecided += more
         if undecided > sums.size // REPEATED_SHARE:
             break
     return sums, undecided
 
 
-def _rows(summands: Sequence[Summands], reduced: int) -> list[np.ndarray]:
-    """The factors of all terms as (outputs, terms) float64 arrays, contiguous."""
-    if len(summands) == 1:
-        return [contiguous(x.T) for x in _matrices(summands[0], reduced)]
-    rows = [_matrices(terms, reduced) for terms in summands]
-    return [contiguous(np.concatenate(some).T) for some in zip(*rows, strict=True)]
+def _enclosed_copies(
+    summands: Sequence[Summands], reduced: int, rounding: Rounding, side_by_side: bool = False
+) -> tuple[np.ndarray, int]:
+    """`_enclosed` of the terms, copied as columns, or as rows if these are few, or long and not torn apart.
 
-
-def _columns(summands: Sequence[Summands], reduced: int) -> tuple[list[np.ndarray], int]:
-    """The factors of all terms as (1, terms·outputs), and the outputs."""
-    columns = zip(*[_matrices(terms, reduced) for terms in summands], strict=True)
-    xs = [np.concatenate(x) for x in columns]
-    return [x.reshape(1, -1) for x in xs], xs[0].shape[1]
+    side_by_side : whether columns are neighbours in memory, so that rows would be gathered number by number.
+    """
+    factors = len(summands[0].factors)
+    xs = _matrices(summands[0], reduced)
+    if len(summands) > 1:
+        every = [(_matrices(terms, reduced) * 2)[:factors] for terms in summands]
+        xs = [np.concatenate(x) for x in zip(*every, strict=True)]
+    n, outputs = xs[0].shape
+    if outputs < NARROWEST_COLUMNS or (n >= LONG_ROW[factors == 2] and not side_by_side):
+        xs, outputs = [contiguous(x.T) for x in xs], 0
+    else:
+        xs = [contiguous(x).reshape(1, -1) for x in xs]
+    return _enclosed((xs * 2)[:factors], outputs, rounding)
 
 
 def _matrices(terms: Summands, reduced: int) -> list[np.ndarray]:
-    """The factors of sign·x·y as (terms, outputs) float64 arrays."""
+    """The factors of sign·x·y as (terms, outputs) float64 arrays; of x·x one."""
     factors, sign = terms
     xs = []
     for x in factors[: 1 if factors[-1] is factors[0] else 2]:
         x = x if x.dtype is _FLOAT64 else to_float64(x)
         xs.append(x.reshape(-1, 1) if reduced == x.ndim else x.reshape(prod(x.shape[:reduced]), -1))
-    return [xs[0] if sign > 0 else -xs[0], xs[-1]][: len(factors)]
+    return xs if sign > 0 else [-xs[0], *(xs * 2)[1 : len(factors)]]
 
 
 def _stacks(factors: tuple[np.ndarray, ...], reduced: int) -> list[np.ndarray]:
@@ -151,9 +174,8 @@ def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[n
 
     columns : 0 for the sums of all numbers of a row.
     """
-    loops, product = compiled(LOOPS), len(xs) == 2
-    result = np.empty((len(xs[0]), max(1, columns)), xs[0].dtype)
-    add = loops.loop(loops.rounded_sums, xs[0].dtype, product)
+    loops, x, y = compiled(LOOPS), xs[0], xs[1] if len(xs) == 2 else None
+    result = np.empty((len(x), columns or 1), x.dtype)
+    add = loops.loop(loops.rounded_sums, x.dtype, y is not None)
     last = float(rounding.divisor), rounding.root, rounding.target.precision == 24
-    sums = np.empty((3, WIDTH))
-    return result, add(*(*xs, None)[:2], columns or LANES, *last, sums, result)
+    return result, add(x, y, columns or LANES, *last, np.empty((3, WIDTH)), result)
