@@ -30,7 +30,7 @@ import numpy as np
 
 import ozaki
 from benchmarks.timing import publish
-from ozaki.sums.partial import summed
+from ozaki.sums.partial import PartialSums
 from ozaki.sums.table import elements
 
 ELEMENTS, CHUNK = 16_000_000, 1_000_000
@@ -93,7 +93,7 @@ def states() -> list[dict[str, Any]]:
     }
     rows = []
     for name, data in cases.items():
-        total = summed(elements(data), data.dtype, FIELD)
+        total = PartialSums.of(elements(data), data.dtype, FIELD)
         rows.append(
             {
                 "what": name,

@@ -140,7 +140,7 @@ cache (notes-dgemm)."""
 # --- sums ---
 
 COPIED_TERMS, FEW_TERMS = 1 << 14, 1 << 11
-"""Terms of fewer than NARROWEST_COLUMNS sums, and of more, that are copied side by side and enclosed by a bare
+"""Terms of up to NARROWEST_COLUMNS sums, and of more, that are copied side by side and enclosed by a bare
 loop: what else is called takes longer."""
 
 LONG_ROW = {False: 512, True: 64}

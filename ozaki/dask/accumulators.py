@@ -1,8 +1,7 @@
 """The exact sums of chunks, and their merge: what a tree reduction of Dask's is made of.
 
-A chunk comes to its `ChunkSums`: one accumulator for each sum that the function needs, in its short form
-where that will do (`ozaki.sums.partial`), and how many numbers each output has had. They merge in any order;
-the last task rounds them.
+A chunk comes to its `ChunkSums`: the `PartialSums` of each sum that the function needs, and how many numbers
+each output has had. They merge in any order; the last task rounds them.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from dask.array.utils import meta_from_array
 from multiword.runtime.arrays import Array
 from ozaki.dask.tasks import flat, task
 from ozaki.sums.arguments import reduced_shape
-from ozaki.sums.partial import Sums, added_up, summed
+from ozaki.sums.partial import PartialSums
 from ozaki.sums.table import Reduction
 
 
 class ChunkSums(NamedTuple):
-    """The accumulators of some chunks, and how many numbers each output has had."""
+    """The exact sums of some chunks, and how many numbers each output has had."""
 
-    totals: tuple[Sums, ...]
+    totals: tuple[PartialSums, ...]
     counts: np.ndarray | int
 
 
@@ -33,7 +32,7 @@ def reduce_exactly(
     reduction: Reduction,
     arrays: Sequence[da.Array],
     dtype: np.dtype,
-    finish: Callable[[tuple[Sums, ...], Any], Any],
+    finish: Callable[[tuple[PartialSums, ...], Any], Any],
     *,
     axes: tuple[int, ...],
     keepdims: bool,
@@ -86,11 +85,16 @@ def _chunk_sums(
         first, left = reduction.counted(first, len(axis), second if masked else None)
         counts = np.array(left, np.int64)
     shape = tuple(x.shape[a] for a in outputs)
-    return ChunkSums(tuple(summed(terms(first, second), exact, shape) for terms in reduction.sums), counts)
+    totals = tuple(PartialSums.of(terms(first, second), exact, shape) for terms in reduction.sums)
+    return ChunkSums(totals, counts)
 
 
 def _finished(
-    parts: Any, *, axis: tuple[int, ...], keepdims: bool, finish: Callable[[tuple[Sums, ...], Any], Any]
+    parts: Any,
+    *,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    finish: Callable[[tuple[PartialSums, ...], Any], Any],
 ) -> Any:
     """The rounded results of all chunks."""
     totals, counts = _merged(parts)
@@ -106,4 +110,4 @@ def _finished(
 def _merged(parts: Any, **_: Any) -> ChunkSums:
     """Nested lists of partial sums, merged; they are left as they are: other tasks may want them."""
     totals, counts = zip(*flat(parts), strict=True)
-    return ChunkSums(tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts))
+    return ChunkSums(tuple(map(PartialSums.merged, zip(*totals, strict=True))), sum(counts))

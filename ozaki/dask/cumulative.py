@@ -29,7 +29,7 @@ from ozaki.dask.arguments import (
 from ozaki.dask.tasks import objects, task
 from ozaki.sums.arguments import DType, axes_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
-from ozaki.sums.partial import Sums, added_up, as_numbers, summed
+from ozaki.sums.partial import PartialSums
 from ozaki.sums.table import elements
 
 _TASK = "ozaki.dask.cumsum"
@@ -108,20 +108,22 @@ def _merge(first: int, end: int, of_chunks: list[Any], starts: list[Any], graph:
         middle = middle if middle > first else (first + end) // 2
         parts = [(first, middle), (middle, end)] if end > 1 else []
         merged = [_merge(*part, of_chunks, starts, graph) for part in parts] or of_chunks[:1]
-        graph[key] = (added_up, merged)
+        graph[key] = (PartialSums.merged, merged)
     return key
 
 
-def _total(x: Array, *, axis: int, dtype: np.dtype, declared: np.dtype) -> Sums:
+def _total(x: Array, *, axis: int, dtype: np.dtype, declared: np.dtype) -> PartialSums:
     """The exact sums of a chunk along the axis."""
     x = as_chunk(x, "x", declared)
     moved = namespace(x).moveaxis(x, axis, 0)
-    return summed(elements(moved), dtype, moved.shape[1:])
+    return PartialSums.of(elements(moved), dtype, moved.shape[1:])
 
 
-def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype, declared: np.dtype) -> Array:
+def _running(
+    x: Array, before: PartialSums | None, *, axis: int, target: np.dtype, declared: np.dtype
+) -> Array:
     """The running sums of a chunk, after the exact sums of what comes before it."""
     x = as_chunk(x, "x", declared)
     with device_of(x):
-        first = before if before is None else as_numbers(before, 2 * x.shape[axis])
+        first = before if before is None else before.numbers(2 * x.shape[axis])
         return running_sums(x, axis, target, first)

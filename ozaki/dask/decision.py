@@ -21,18 +21,17 @@ import dask.array as da
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array, namespace, on_host, quietly
+from multiword.runtime.arrays import Array, on_host, quietly
 from ozaki.certificate.decision import Ask, Certificate, replayed
 from ozaki.certificate.pairwise import NO_MAGNITUDES, PairwiseBound, PartialMagnitudes
 from ozaki.dask.arguments import SplitEvery
-from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
+from ozaki.dask.statistics import Side, factor_statistics
 from ozaki.dask.tasks import flat, merge_tree, merged, objects, task
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
-from ozaki.product.panels import in_panels
+from ozaki.product.partial import FactorStatistics, partial_magnitudes
 from ozaki.product.request import Request
 from ozaki.product.scale import Data
-from ozaki.product.steps import both_norm_scales, bounds, magnitudes
 from ozaki.scaling.equilibration import column_exponents, column_shifts, is_graded, largest_sums
 from ozaki.scaling.scales import norm_limit, norm_scales
 
@@ -220,18 +219,8 @@ def _magnitudes(
     with quietly(x):
         given = request(x)
         whole = Pair(of_a.factor(0), of_b.factor(1), given)
-        of_rows = bounds(whole, both_norm_scales(whole)).rows
         pair = Pair(*factors(x, y, of_a, of_b, answers, shifts, sides=sides), given)
-        scheme = magnitudes(pair)
-        truncation = of_rows[0].truncation_scale, of_rows[1].truncation_scale
-        out = namespace(x).zeros((scheme.parts, 1, *pair.result_shape))
-
-        def write(products: Array, rows: slice, columns: slice) -> None:
-            part = out[:, :, rows, columns]
-            part[...] = products[:, :, : part.shape[2], : part.shape[3]]
-
-        in_panels(scheme, pair, truncation, write)
-        return PartialMagnitudes(out, of_rows, whole.length)
+        return partial_magnitudes(whole, pair)
 
 
 def _bound(parts: Any, **_: Any) -> PairwiseBound:

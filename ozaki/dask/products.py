@@ -32,16 +32,14 @@ from ozaki.dask.arguments import (
     without_empty_chunks,
 )
 from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
-from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
+from ozaki.dask.statistics import Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.pair import Pair
-from ozaki.product.panels import in_panels
-from ozaki.product.partial import PartialProduct
+from ozaki.product.partial import FactorStatistics, PartialProduct
 from ozaki.product.request import TARGETS, Request
 from ozaki.product.scale import scale
 from ozaki.product.steps import ScaledProduct, execute, widened_product
-from ozaki.residues.partial import no_residues, put_residues
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -170,20 +168,7 @@ def _multiply(
     with quietly(x):
         given = request(x)._replace(word=system.word.name)
         scaled = _scaled(given, *certified)
-        scaled = replace(scaled, scheme=cast(Residues, scaled.scheme).with_system(system))
-        a, b = factors(x, y, *certified, sides=sides)
-        pair = Pair(a, b, given)
-        residues = no_residues(system, (system.images, len(system.moduli), a.rows, b.rows), x)
-
-        def write(products: Array, rows: slice, columns: slice) -> None:
-            put_residues(products, system, residues[:, :, rows, columns])
-
-        in_panels(scaled.scheme, pair, scaled.scales, write)
-        nonfinite = None
-        if scaled.nonfinite:
-            nonfinite = namespace(x).zeros((a.rows, b.rows), sides[0].dtype)
-            overwrite_nonfinite(a.parts, b.parts, scaled.scales, nonfinite)
-        return PartialProduct(residues, scaled, nonfinite)
+        return PartialProduct.of(Pair(*factors(x, y, *certified, sides=sides), given), scaled, system)
 
 
 def _multiply_unsplit(

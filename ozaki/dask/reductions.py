@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 
 from multiword.runtime.arrays import where_lies
-from ozaki.dask.accumulators import Sums, reduce_exactly
+from ozaki.dask.accumulators import reduce_exactly
 from ozaki.dask.arguments import (
     SplitEvery,
     accumulator_dtype,
@@ -35,6 +35,8 @@ from ozaki.sums.arguments import (
     check_matrices,
     check_ord,
 )
+from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.partial import PartialSums
 from ozaki.sums.statistics import weights_along
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
@@ -130,7 +132,11 @@ def _mask(where: Any, x: da.Array) -> da.Array:
 
 
 def _finished(
-    totals: Sequence[Sums], counts: Any, reduction: Reduction, target: np.dtype, **options: Any
+    totals: Sequence[PartialSums | ExactSum],
+    counts: Any,
+    reduction: Reduction,
+    target: np.dtype,
+    **options: Any,
 ) -> Any:
     """The rounded results of merged sums, in their shape, where they lie."""
     sums, shape = [total.fixed_points() for total in totals], totals[0].shape

@@ -8,80 +8,20 @@ sent to others that have the block already, and so for data that are not equilib
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, namespace
+from multiword.runtime.arrays import Array, device_of
 from multiword.runtime.options import exactly
 from ozaki.dask.arguments import as_chunk
 from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.product.factor import Factor
-from ozaki.scaling.statistics import (
-    NONFINITE,
-    NONFINITE_ROW,
-    ZERO,
-    RowStatistics,
-    largest_exponents,
-    row_sums,
-)
-
-_NO_SCALE = np.int32(-(1 << 27))
-"""The exact scale of a row of zeros, below all others."""
-
-
-@dataclass(frozen=True)
-class FactorStatistics:
-    """What scaling and the certificate take from some rows of A, or columns of B.
-
-    Attributes
-    ----------
-    rows : their statistics.
-    exact_scales : (r,) int32, the smallest scales that lose nothing.
-    lossless : whether the blocks are as they came, or were equilibrated exactly.
-    dtype : of the product.
-    """
-
-    rows: RowStatistics
-    exact_scales: Array
-    lossless: bool
-    dtype: np.dtype
-
-    def __sizeof__(self) -> int:
-        rows = self.rows
-        arrays = rows.exponent, rows.total, rows.square, rows.counts, self.exact_scales
-        return object.__sizeof__(self) + sum(int(x.nbytes) for x in arrays)
-
-    @classmethod
-    def of(cls, maxima: Array, rows: RowStatistics, dtype: np.dtype) -> FactorStatistics:
-        """Those of rows with these sums, and with the maxima of `_maxima`."""
-        exponent, scale, lost = maxima
-        xp = namespace(maxima)
-        exact = xp.where(exponent == NONFINITE, NONFINITE_ROW, xp.where(exponent == ZERO, 0, scale))
-        return cls(rows, exact.astype(xp.int32), not bool(lost.any()), dtype)
-
-    def merge(self, other: FactorStatistics) -> FactorStatistics:
-        """Those of the same rows, with the sums over two parts of the inner dimension."""
-        return replace(self, rows=self.rows.merge(other.rows))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[FactorStatistics]) -> FactorStatistics:
-        """Those of several blocks of rows."""
-        exact = namespace(parts[0].exact_scales).concatenate([part.exact_scales for part in parts])
-        rows = RowStatistics.concatenate([part.rows for part in parts])
-        return cls(rows, exact, all(part.lossless for part in parts), parts[0].dtype)
-
-    def factor(self, side: int) -> Factor:
-        """A factor with these statistics and no numbers, for the steps that need none."""
-        r, k = len(self.exact_scales), self.rows.length // (2 if self.dtype.kind == "c" else 1)
-        zero = namespace(self.exact_scales).zeros((), self.dtype)
-        factor = Factor(namespace(zero).broadcast_to(zero, (k, r) if side else (r, k)), side)
-        factor.statistics, factor.exact_scales = self.rows, self.exact_scales
-        return factor
+from ozaki.product.partial import FactorStatistics, larger, maxima
+from ozaki.scaling.statistics import largest_exponents, row_sums
 
 
 @dataclass(frozen=True)
@@ -136,10 +76,10 @@ def factor_statistics(
         unsplit = task(called, _unsplit_rows, side=side)
         return objects(unsplit, "i", x, indices, *equilibration, token=token.format("row-statistics"))
     largest, sums = task(called, _block_maxima, side=side), task(called, _block_sums, side=side)
-    maximum, add = partial(merged, merge=_maximum), partial(merged, merge=FactorStatistics.merge)
-    maxima = objects(largest, indices, x, indices, *equilibration, token=token.format("exponents"))
-    maxima = merge_tree(maxima, inner, maximum, maximum, token.format("largest-exponents"))
-    blocks = x, indices, maxima, "i", *equilibration
+    maximum, add = partial(merged, merge=larger), partial(merged, merge=FactorStatistics.merge)
+    of_blocks = objects(largest, indices, x, indices, *equilibration, token=token.format("exponents"))
+    of_rows = merge_tree(of_blocks, inner, maximum, maximum, token.format("largest-exponents"))
+    blocks = x, indices, of_rows, "i", *equilibration
     return merge_tree(
         objects(sums, indices, *blocks, token=token.format("row-sums")),
         inner,
@@ -151,32 +91,21 @@ def _block(x: Array, side: Side, *equilibration: Any) -> tuple[Factor, bool]:
     return side.shifted(x, *equilibration) if equilibration else (side.block(x), True)
 
 
-def _maxima(block: Factor, exponent: Array, lossless: bool) -> Array:
-    """What blocks of the same rows merge by maxima: (3, r) int32, exponents, exact scales, 1 for "lost"."""
-    xp = namespace(exponent)
-    exact = xp.where(exponent == ZERO, _NO_SCALE, block.exact_scales)
-    return xp.stack([exponent, exact, xp.full_like(exponent, not lossless)])
-
-
-def _maximum(x: Array, y: Array) -> Array:
-    return namespace(x).maximum(x, y)
-
-
 def _unsplit_rows(blocks: list[Array], *equilibration: Any, side: Side) -> FactorStatistics:
     (x,), shifts = blocks, equilibration[1:]
     with device_of(x):
         block, lossless = _block(x, side, *equilibration[:1], *(of_block for (of_block,) in shifts))
-        maxima = _maxima(block, block.statistics.exponent, lossless)
-        return FactorStatistics.of(maxima, block.statistics, side.dtype)
+        largest = maxima(block, block.statistics.exponent, lossless)
+        return FactorStatistics.of(largest, block.statistics, side.dtype)
 
 
 def _block_maxima(x: Array, *equilibration: Any, side: Side) -> Array:
     with device_of(x):
         block, lossless = _block(x, side, *equilibration)
-        return _maxima(block, largest_exponents(block.parts), lossless)
+        return maxima(block, largest_exponents(block.parts), lossless)
 
 
-def _block_sums(x: Array, maxima: Array, *equilibration: Any, side: Side) -> FactorStatistics:
+def _block_sums(x: Array, largest: Array, *equilibration: Any, side: Side) -> FactorStatistics:
     with device_of(x):
         block, _ = _block(x, side, *equilibration)
-        return FactorStatistics.of(maxima, row_sums(block.parts, maxima[0]), side.dtype)
+        return FactorStatistics.of(largest, row_sums(block.parts, largest[0]), side.dtype)

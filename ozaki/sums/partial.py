@@ -30,103 +30,84 @@ from ozaki.tuning import EXTRACTED_TERMS, PARTIAL_SUMS, SHORT_FORM_OUTPUTS
 
 @dataclass(frozen=True)
 class PartialSums:
-    """The sums of one chunk, or of several.
+    """The exact sums of one chunk, or of several: what workers send one another, and merge.
 
     Attributes
     ----------
     dtype, shape : as of an `ExactSum`.
-    parts : of real parts, and of imaginary ones if there are any: partial sums that add up.
+    windows : the short form, of real parts, and of imaginary ones if there are any: values that add up.
+    register : the sums that take too many units for that; else None.
     """
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    parts: tuple[tuple[FixedPoint, ...], ...]
+    windows: tuple[tuple[FixedPoint, ...], ...]
+    register: ExactSum | None = None
 
     @classmethod
-    def of(cls, dtype: np.dtype, shape: tuple[int, ...], summands: Terms) -> PartialSums | None:
-        """The sums of terms of shape (..., *shape); None where they take too many units."""
-        outputs = prod(shape)
-        if compiled(LOOPS) is None or outputs < SHORT_FORM_OUTPUTS or is_cupy(summands[0][0].factors[0]):
-            return None
-        parts = []
-        for terms in summands:
-            matrices = [term.apply(lambda x: x.reshape(-1, outputs)) for term in terms]
-            sums = [block_sums(block) for matrix in matrices for block in _blocks(matrix)]
-            part = _combined(chain(*sums)) if sums and all(sums) else None
-            if part is None:
-                return None
-            parts.append(part)
-        return cls(dtype, shape, tuple(parts))
+    def of(cls, summands: Terms, dtype: np.dtype, shape: tuple[int, ...]) -> PartialSums:
+        """Return the sums of summands of shape (..., *shape), in short form if possible; of one part real."""
+        dtype = dtype if len(summands) == 2 else real_dtype(dtype)
+        if (windows := _windows(summands, prod(shape))) is not None:
+            return cls(dtype, shape, windows)
+        with device_of(summands[0][0].factors[0]):
+            return cls(dtype, shape, (), ExactSum(dtype, shape).merge_terms(summands).compact())
 
-    def merge(self, others: Iterable[PartialSums]) -> PartialSums | None:
-        """The sums of these and others; None where they take too many units."""
-        chunks = zip(self.parts, *(other.parts for other in others), strict=True)
-        combined = [_combined(chain(*parts)) for parts in chunks]
-        parts = tuple(part for part in combined if part is not None)
-        return PartialSums(self.dtype, self.shape, parts) if len(parts) == len(combined) else None
-
-    def fixed_points(self) -> list[FixedPoint]:
-        """As those of an `ExactSum`."""
-        if any(len(part) > 1 for part in self.parts):
-            return self.exact().fixed_points()
-        return [sums for (sums,) in self.parts]
+    @classmethod
+    def merged(cls, sums: Sequence[PartialSums]) -> PartialSums:
+        """Return the sum of several, in short form if these are and it will do; they are left as they are."""
+        dtype, shape = sums[0].dtype, sums[0].shape
+        if all(x.register is None for x in sums):
+            together = [_combined(chain(*parts)) for parts in zip(*(x.windows for x in sums), strict=True)]
+            windows = tuple(part for part in together if part is not None)
+            if len(windows) == len(together):
+                return cls(dtype, shape, windows)
+        total = ExactSum(dtype, shape)
+        for x in sums:
+            total.merge(x.exact())
+        return cls(dtype, shape, (), total.compact())
 
     def exact(self) -> ExactSum:
-        """The accumulator of these sums."""
-        return ExactSum(self.dtype, self.shape).merge_values(self.parts).compact()
+        """Return the accumulator of these sums, which others may read, too."""
+        if self.register is not None:
+            return self.register
+        return ExactSum(self.dtype, self.shape).merge_values(self.windows).compact()
+
+    def fixed_points(self) -> list[FixedPoint]:
+        """Return the exact values of the real parts, then of the imaginary ones, if any."""
+        if self.register is None and all(len(part) == 1 for part in self.windows):
+            return [sums for (sums,) in self.windows]
+        return self.exact().fixed_points()
+
+    def numbers(self, count: int) -> Array:
+        """Return a few numbers, along a new first axis, that add up to the sums: in float64, or complex128.
+
+        Sums that are out of range even with `count` numbers more may be cut short.
+        """
+        exact, parts = self.exact().fixed_point(), 2 if self.dtype.kind == "c" else 1
+        xp, exponents = namespace(exact.flags), exact.exponent + DIGIT_BITS * np.arange(len(exact.digits))
+        within = int((exponents < _UNIT).sum())
+        scales = xp.asarray(exponents[:within, None].astype(np.int32))
+        numbers = xp.ldexp(exact.digits[:within].astype(np.float64), scales)
+        for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
+            numbers[i], numbers[i - 1] = two_sum(numbers[i], numbers[i - 1])
+        if within < len(exponents):
+            zeros = xp.zeros((int(exponents[within] - _UNIT) // DIGIT_BITS, exact.digits.shape[1]), np.int64)
+            numbers = xp.concatenate([numbers, _large(xp.concatenate([zeros, exact.digits[within:]]), count)])
+        first = flagged(xp.zeros(exact.flags.size), exact.flags)
+        numbers = xp.concatenate([first[None], xp.where(numbers == 0, -0.0, numbers)])  # which changes no sum
+        numbers = xp.moveaxis(numbers.reshape(len(numbers), parts, *self.shape), 1, 0)
+        return joined(list(numbers), np.result_type(self.dtype, np.float64))
 
     def __sizeof__(self) -> int:
-        every = [x for part in self.parts for sums in part for x in (sums.digits, sums.flags)]
+        if self.register is not None:
+            return self.register.__sizeof__()
+        every = [x for part in self.windows for sums in part for x in (sums.digits, sums.flags)]
         return object.__sizeof__(self) + sum(x.nbytes for x in every)
 
 
-Sums = ExactSum | PartialSums
-"""What adds up exactly."""
-
 _UNIT = 1020
 """Digits of 2**1020 and more may be too large for float64: from there on 15 units to a number."""
-
-
-def summed(summands: Terms, dtype: np.dtype, shape: tuple[int, ...]) -> Sums:
-    """Return the sums of summands of shape (..., *shape), in short form if possible; of one part real."""
-    dtype = dtype if len(summands) == 2 else real_dtype(dtype)
-    if (short := PartialSums.of(dtype, shape, summands)) is not None:
-        return short
-    with device_of(summands[0][0].factors[0]):
-        return ExactSum(dtype, shape).merge_terms(summands).compact()
-
-
-def added_up(sums: Sequence[Sums]) -> Sums:
-    """Return the sum of accumulators, in short form if these are and it will do."""
-    short = [x for x in sums if isinstance(x, PartialSums)]
-    if len(short) == len(sums) and (together := short[0].merge(short[1:])) is not None:
-        return together
-    total = ExactSum(sums[0].dtype, sums[0].shape)
-    for x in sums:
-        total.merge(x.exact() if isinstance(x, PartialSums) else x)
-    return total.compact()
-
-
-def as_numbers(sums: Sums, count: int) -> Array:
-    """Return a few numbers, along a new first axis, that add up to exact sums: in float64, or complex128.
-
-    Sums that are out of range even with `count` numbers more may be cut short.
-    """
-    total = sums.exact() if isinstance(sums, PartialSums) else sums
-    exact, parts = total.fixed_point(), 2 if total.dtype.kind == "c" else 1
-    xp, exponents = namespace(exact.flags), exact.exponent + DIGIT_BITS * np.arange(len(exact.digits))
-    within = int((exponents < _UNIT).sum())
-    scales = xp.asarray(exponents[:within, None].astype(np.int32))
-    numbers = xp.ldexp(exact.digits[:within].astype(np.float64), scales)
-    for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
-        numbers[i], numbers[i - 1] = two_sum(numbers[i], numbers[i - 1])
-    if within < len(exponents):
-        zeros = xp.zeros((int(exponents[within] - _UNIT) // DIGIT_BITS, exact.digits.shape[1]), np.int64)
-        numbers = xp.concatenate([numbers, _large(xp.concatenate([zeros, exact.digits[within:]]), count)])
-    first = flagged(xp.zeros(exact.flags.size), exact.flags)
-    numbers = xp.concatenate([first[None], xp.where(numbers == 0, -0.0, numbers)])  # which changes no sum
-    numbers = xp.moveaxis(numbers.reshape(len(numbers), parts, *total.shape), 1, 0)
-    return joined(list(numbers), np.result_type(total.dtype, np.float64))
 
 
 def _large(digits: Array, count: int) -> Array:
@@ -139,6 +120,21 @@ def _large(digits: Array, count: int) -> Array:
     largest = int(abs(units).max()) if units.size else 0
     steps = 15 * xp.arange(-(-largest // 15)).reshape(-1, *[1] * units.ndim)
     return (xp.clip(abs(units) - steps, 0, 15) * xp.sign(units)).astype(np.float64) * 2.0**_UNIT
+
+
+def _windows(summands: Terms, outputs: int) -> tuple[tuple[FixedPoint, ...], ...] | None:
+    """The short form of the sums of terms, for so many outputs; None where they take too many units."""
+    if compiled(LOOPS) is None or outputs < SHORT_FORM_OUTPUTS or is_cupy(summands[0][0].factors[0]):
+        return None
+    parts = []
+    for terms in summands:
+        matrices = [term.apply(lambda x: x.reshape(-1, outputs)) for term in terms]
+        sums = [block_sums(block) for matrix in matrices for block in _blocks(matrix)]
+        part = _combined(chain(*sums)) if sums and all(sums) else None
+        if part is None:
+            return None
+        parts.append(part)
+    return tuple(parts)
 
 
 def _blocks(terms: Summands) -> list[Summands]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki.sums.partial import as_numbers
 from tests.oracle import nearest
 
 da = pytest.importorskip("dask.array")
@@ -78,7 +77,7 @@ def test_sums_far_beyond_the_largest_number_stay_there():
     """Of a chunk whose sum is 2**1052: it has no digit as low as 2**1020."""
     float64 = np.dtype(float)
     total = cumulative._total(np.broadcast_to(2.0**1023, 1 << 29), axis=0, dtype=float64, declared=float64)
-    assert np.isposinf(ozaki.sum(as_numbers(total, 3)))
+    assert np.isposinf(ozaki.sum(total.numbers(3)))
 
 
 def test_sums_beyond_the_largest_number_come_back():

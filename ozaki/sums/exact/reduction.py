@@ -15,8 +15,8 @@ from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of, in_memory_order
 
 FORMS = (rows.few, rows.rounded, vectors.rounded, tiles.rounded_tiles)
-"""In the order in which they are tried: what takes the least wherever it takes a sum at all. Each returns None
-for sums that it does not take; the last one takes all."""
+"""In the order in which they are tried: what takes the least wherever it takes a sum at all. Each returns
+None for sums that it does not take; the last one takes all."""
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> Array:
