@@ -212,13 +212,17 @@ class Reduction:
         target = self.dtype(arrays, dtype, out, shape)
         if target.kind in "iub":
             result = _integer_sums(arrays, axes, target)
-        elif self.finish is rounded_totals and where is None and not self.skip_nan:
-            result = self._at_once(arrays, axes, target, 1)
-        elif self.finish is means and where is None and not self.skip_nan and 0 not in x.shape:
-            result = self._at_once(arrays, axes, target, prod([x.shape[a] for a in axes]))
+        elif where is None and (divisor := self._divisor(x, axes)):
+            result = self._at_once(arrays, axes, target, divisor)
         else:
             result = self.of(arrays, axes, target, None if where is None else mask_of(where, x), **options)
         return deliver(result.reshape(shape), out)
+
+    def _divisor(self, x: Array, axes: tuple[int, ...]) -> int:
+        """What the one sum is divided by, before its root is taken; 0 where results are made otherwise."""
+        if self.finish is rounded_totals and not self.skip_nan:
+            return 1
+        return prod([x.shape[a] for a in axes]) if self.finish is means and not self.skip_nan else 0
 
     def _at_once(
         self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype, divisor: int

@@ -10,8 +10,8 @@ value with an error.
 
     summands                     what is added: elements or products; `summands_cuda`: as kernels read them
     reduction                    the table of forms on a CPU, in the order in which they are tried:
-    rows                         rows or columns as they lie in memory, or copied side by side, added up in
-                                 enclosures (`enclosure_numba`)
+    rows                         few terms, copied; rows or columns as they lie in memory, or copied part by
+                                 part; all added up in enclosures (`enclosure_numba`)
     vectors                      one output of any length, in windows (`extraction_numba`) and, where these do
                                  not hold it, in bins (`bins_numba`)
     tiles                        everything, in blocks: windows where they hold them (`extraction`), and else

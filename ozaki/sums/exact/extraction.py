@@ -25,27 +25,14 @@ from ozaki.sums.exact.fixed_point import (
     DigitRange,
     FixedPoint,
 )
-from ozaki.sums.exact.levels import HIGHEST, THREE, TWO, WINDOW_BLOCK, WORD
+from ozaki.sums.exact.levels import LEVEL_BITS, LOWEST, THREE, TWO, WINDOW_BLOCK, WORD
 from ozaki.sums.exact.summands import Summands
-
-ERROR = 16  # units of a window, for each number: a bound of what enclosures are off
 
 TINY, HUGE = 2.0**-900, 2.0**1000
 """Products between these have an error that is a float64."""
 
 LOOPS = "ozaki.sums.exact.loops_numba"
 """The module of compiled loops."""
-
-LEVEL_BITS, LOWEST = TWO.bits, TWO.lowest
-
-
-WINDOW_OFFSET = TWO.window(0)
-
-
-def window_above(largest: int) -> int:
-    """Return k of a window for what is somewhat above this bit pattern; of the lowest if there is none."""
-    k = (largest >> 52) + WINDOW_OFFSET
-    return k if LOWEST < k <= HIGHEST else LOWEST
 
 
 def block_sums(block: Summands) -> list[FixedPoint]:

@@ -17,8 +17,8 @@ from numba import float64, int64
 from numba.extending import intrinsic
 
 from multiword.runtime.jit import inlined
-from ozaki.sums.exact.extraction import HUGE, LEVEL_BITS, TINY, window_above
-from ozaki.sums.exact.levels import TWO, WINDOW_BLOCK
+from ozaki.sums.exact.extraction import HUGE, TINY
+from ozaki.sums.exact.levels import LEVEL_BITS, REST, TWO, WINDOW_BLOCK, window_above
 
 EQUALS = {
     "window": "sums.rounded_sum",
@@ -32,7 +32,6 @@ EQUALS = {
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
 _LEVEL = (1 << LEVEL_BITS) - 1
-_REST = 39  # bits from sigma to that by which a block's remainders are cut
 MAGNITUDE = (1 << 63) - 1
 LARGEST = TWO.limit  # and k: the exponent field of what a window does not hold
 
@@ -171,9 +170,9 @@ def vector_sum(x, y, k, j, sums):
 
 @inlined
 def _enclose(sums, k, high, rest):
-    """Add the sum of a block, of which sigma left |rest| < 2**(k - 40): that to a multiple of 2**7 units."""
-    tau = sigma_of(k - _REST)
-    _carry(sums, 0, high, (bits_of(rest + tau) - bits_of(tau)) << (LEVEL_BITS - _REST))
+    """Add the sum of a block, and the rest, what sigma left of it, cut to a multiple of 2**7 units."""
+    tau = sigma_of(k - REST)
+    _carry(sums, 0, high, (bits_of(rest + tau) - bits_of(tau)) << (LEVEL_BITS - REST))
 
 
 def products(x, y, p, e):
@@ -199,14 +198,10 @@ def _largest_product(x, y):
 
 
 def enclosed_sum(x, y, k, _, sums):
-    """As `vector_sum`, of numbers, or of x·y, within `ERROR` units of the window for each of them.
+    """As `vector_sum`, of numbers, or of x·y, within ERROR units for each of them, in whole blocks: `levels`.
 
-    A number below 2**(k - 1) leaves sigma at most half of its last place, 2**(k - 53). So the sum of the
-    n <= B of a block, B = WINDOW_BLOCK, is below 2**(k - 41) at all times, in any order, and each rounding of
-    it off by 2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64,
-    which is no more than ERROR·n for a whole block, nor ERROR·(n + B) for the last one. The errors of
-    products, half of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there; the error
-    of a tiny product is off by less than a unit of any window.
+    The errors of products, half of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded
+    there; the error of a tiny product is off by less than a unit of any window.
     """
     sigma = sigma_of(k)
     for start in range(0, len(x), WINDOW_BLOCK):

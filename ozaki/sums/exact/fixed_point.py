@@ -21,6 +21,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, where_lies
 from multiword.runtime.kernels import Kernel
 from ozaki.rounding.digits import last_place, round_digits
 from ozaki.sums.exact.enclosure import Enclosure
+from ozaki.sums.exact.levels import TOGETHER, WORD
 from ozaki.tuning import INTEGER_RATIOS
 
 FLAGS = PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = [np.uint8(1 << bit) for bit in range(5)]
@@ -39,7 +40,6 @@ DIGITS_BELOW, DIGITS_ABOVE = 5, 4
 """Digits beyond a range's that the kernels want. A quotient has as many more below, whose root is then taken
 of 128 bits: halfway between two numbers of 53 bits lies the root of one of 108."""
 
-_TOGETHER = 1 << 61  # bound of what is added up as it is
 _LARGEST_INTEGER = 2**53
 _HUGE = 2**1000
 
@@ -147,7 +147,7 @@ class FixedPoint:
     base_bits: int
     exponent: np.ndarray | int
     flags: np.ndarray
-    bound: int = 1 << 62
+    bound: int = 1 << WORD
 
     @classmethod
     def of(cls, values: Integers, flags: np.ndarray) -> FixedPoint:
@@ -170,7 +170,7 @@ class FixedPoint:
         exponent = min(self.exponent, other.exponent)
         up, other_up = int(self.exponent - exponent), int(other.exponent - exponent)
         bound = (self.bound << up) + (other.bound << other_up)
-        if max(up, other_up) > self.base_bits or bound > _TOGETHER:
+        if max(up, other_up) > self.base_bits or bound > TOGETHER:
             return None
         digits = (self.digits << up) + (other.digits << other_up)
         return FixedPoint(digits, self.base_bits, exponent, self.flags | other.flags, bound)

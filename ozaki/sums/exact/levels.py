@@ -77,8 +77,27 @@ THREE = Levels(3, 49)
 BLOCK_ROWS = TWO.terms(60)
 """The most elements of a column in a block of `extraction`. Two blocks' sums are below 2**61."""
 
+LEVEL_BITS, LOWEST, OFFSET = TWO.bits, TWO.lowest, TWO.window(0)
+"""Of blocks, as compiled loops take them."""
+
+
+def window_above(largest: int) -> int:
+    """Return k of a block's window for numbers up to this bit pattern; the lowest if none holds them."""
+    k = (largest >> FRACTION) + OFFSET
+    return k if LOWEST < k <= HIGHEST else LOWEST
+
+
+TOGETHER = 1 << 61
+"""Bound of sums of blocks that are added up as they are (`FixedPoint.plus`)."""
+
 WINDOW_BLOCK = 1 << 11
 """Elements of a vector that go into a window together, or not at all: their sums are carried then."""
+
+REST = 39
+"""Where only the upper level is exact: bits from its sigma to that by which the rest of a block is cut."""
+
+ERROR = 16
+"""Units of the lower level, for each number, of which such sums are off at most."""
 
 GROUP_TERMS = GROUPS.terms(58)
 """Terms between carries of a group's words, to which the lanes of a group are added."""
@@ -91,7 +110,14 @@ GROUPS_CARRIED = 1 << 59
 
 # Every user, held to 4: the largest sum that its words may have.
 assert all(levels.bits <= FRACTION for levels in (TWO, GROUPS, THREE)), "|x| <= 2**(k - 1), above"
-assert 2 * TWO.units(BLOCK_ROWS) <= 1 << 61  # `FixedPoint.plus`
+assert 2 * TWO.units(BLOCK_ROWS) <= TOGETHER  # `FixedPoint.plus`
 assert TWO.units(WINDOW_BLOCK) + (1 << TWO.bits) <= 1 << WORD  # `extraction_numba._carry`
+# `extraction_numba.enclosed_sum`: the upper level leaves 2**(k - 53) of each number (3.), and a product has
+# as much of an error, at most. So the rest of a block is below 2·WINDOW_BLOCK·2**(k - 53), and is cut by the
+# theorem, too. Each rounding of it is off by 2**-54 of that, and the cut by 2**(k - REST - 53), in units of
+# 2**(k - 52 - LEVEL_BITS).
+assert 2 * WINDOW_BLOCK <= 1 << (FRACTION - REST)
+_ROUNDING, _CUT = WINDOW_BLOCK >> (54 - LEVEL_BITS), 1 << (LEVEL_BITS - 1 - REST)
+assert WINDOW_BLOCK * _ROUNDING + _CUT <= ERROR * WINDOW_BLOCK
 assert GROUPS.units(GROUP_TERMS) + GROUPS_CARRIED <= 1 << WORD  # `groups._Window`
 assert GROUPS.units(GROUP_TERMS_ON_DEVICE) <= 1 << WORD

@@ -1,4 +1,4 @@
-"""Sums of rows and columns as enclosures, in one compiled pass: of a few numbers, and as they lie in memory.
+"""Sums as enclosures, in one compiled pass: of few terms, and of rows and columns, as they lie or copied.
 
 `enclosure_numba` has the loops. They leave NaN where their bounds do not decide, and for Inf and NaN.
 """

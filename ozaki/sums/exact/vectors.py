@@ -9,26 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 
 from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import narrow
-from ozaki.sums.exact.extraction import (
-    ERROR,
-    LEVEL_BITS,
-    LOOPS,
-    LOWEST,
-    READABLE,
-    contiguous,
-    readable,
-    window_above,
-    zero_flags,
-)
+from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous, readable, zero_flags
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, FixedPoint, Rounding, flagged, flags_of
-from ozaki.sums.exact.levels import WINDOW_BLOCK
+from ozaki.sums.exact.levels import ERROR, LEVEL_BITS, LOWEST, WINDOW_BLOCK, window_above
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.tuning import SIGNS_AT_FIRST, SIGNS_AT_MOST, VECTOR_BLOCK
 
@@ -38,47 +27,35 @@ _DIGITS = 138  # for 2**64 products, of which any is three digits
 _DIGITS_OF_NUMBERS = 70  # for 2**64 of them
 _WORDS = 8  # that the loops leave: two totals of three words, the largest number, whether it is unsafe
 
-
-class _Enclosed(NamedTuple):
-    """A value and its error, in units of 2**exponent, and flags: of one sum, an `Enclosure` in integers."""
-
-    value: int
-    error: int
-    flags: int
-    exponent: int
-
-    def plus(self, other: _Enclosed) -> _Enclosed:
-        """Return the enclosure of both sums together."""
-        value, error = self.value + other.value, self.error + other.error
-        return _Enclosed(value, error, self.flags | other.flags, self.exponent)
-
-    def rounded(self, rounding: Rounding) -> float | None:
-        """Return what both ends round to; None where they differ, or lie on both sides of zero."""
-        if not self.error:
-            return rounding.ratio(self.value, rounding.divisor, self.exponent)
-        if abs(self.value) <= self.error:
-            return None
-        ends = [
-            rounding.ratio(self.value + e, rounding.divisor, self.exponent) for e in (-self.error, self.error)
-        ]
-        return ends[0] if ends[0] == ends[1] else None
+Total = tuple[int, int, int]
+"""A value, its error, both in units of 2**-UNIT for each factor of the terms, and flags."""
 
 
 def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
     """Return the sum of all terms, rounded; None where outputs are kept, or loops do not hold the terms."""
     if reduced < len(summands[0].shape):
         return None
-    total = _total(summands, exact=False)
-    value = total and total.rounded(rounding)
-    if total is not None and value is None:
-        total = _total(summands, exact=True)
-        value = total and total.rounded(rounding)
-    if total is None:
-        return None
-    result = np.array(value)
-    if total.flags != ORDINARY:
-        result = flagged(result, np.array(total.flags, np.uint8))
+    exponent = -UNIT * len(summands[0].factors)
+    for exact in (False, True):
+        if (total := _total(summands, exact)) is None:
+            return None
+        value, error, flags = total
+        if (nearest := _rounded(value, error, exponent, rounding)) is not None:
+            break
+    result = np.array(nearest)
+    if flags != ORDINARY:
+        result = flagged(result, np.array(flags, np.uint8))
     return narrow(result, rounding.target.dtype)
+
+
+def _rounded(value: int, error: int, exponent: int, rounding: Rounding) -> float | None:
+    """What both ends round to; None where they differ, or lie on both sides of zero."""
+    if not error:
+        return rounding.ratio(value, rounding.divisor, exponent)
+    if abs(value) <= error:
+        return None
+    low, high = (rounding.ratio(value + e, rounding.divisor, exponent) for e in (-error, error))
+    return low if low == high else None
 
 
 def vector_sum(summands: Sequence[Summands]) -> FixedPoint | None:
@@ -86,25 +63,26 @@ def vector_sum(summands: Sequence[Summands]) -> FixedPoint | None:
     total = _total(summands, exact=True)
     if total is None:
         return None
-    zeros = (total.value & -total.value).bit_length() - 1 if total.value else 0
-    flags = np.array([total.flags], np.uint8)
-    digits = FixedPoint.of([(total.value >> zeros, 0)], flags).digits
-    return FixedPoint(digits, DIGIT_BITS, total.exponent + zeros, flags)
+    value, _, flag = total
+    zeros = (value & -value).bit_length() - 1 if value else 0
+    flags = np.array([flag], np.uint8)
+    digits = FixedPoint.of([(value >> zeros, 0)], flags).digits
+    return FixedPoint(digits, DIGIT_BITS, zeros - UNIT * len(summands[0].factors), flags)
 
 
-def _total(summands: Sequence[Summands], exact: bool) -> _Enclosed | None:
+def _total(summands: Sequence[Summands], exact: bool) -> Total | None:
     """The sum of all terms, or None; unless exact, what is far below the largest number is but bounded."""
     if compiled(LOOPS) is None or is_cupy(summands[0].factors[0]):
         return None
-    total: _Enclosed | None = None
+    value = error = flags = 0
     for terms in summands:
         for part in _vectors(terms):
             for factors in readable(part.factors):
                 sums = _sum_of([contiguous(x) for x in factors], terms.sign, exact)
                 if sums is None:
                     return None
-                total = sums if total is None else total.plus(sums)
-    return total or _Enclosed(0, 0, 0, 0)
+                value, error, flags = value + sums[0], error + sums[1], flags | sums[2]
+    return value, error, flags
 
 
 def _vectors(terms: Summands) -> Iterator[Summands]:
@@ -116,7 +94,7 @@ def _vectors(terms: Summands) -> Iterator[Summands]:
         yield terms.apply(itemgetter(rows)).apply(np.ravel)
 
 
-def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> _Enclosed | None:
+def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> Total | None:
     """The sum of a vector, or of sign·x·y."""
     value, error, special = _in_windows(xs, exact)
     if special and len(xs) == 2:
@@ -125,7 +103,7 @@ def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> _Enclosed | None:
         flags = int(np.bitwise_or.reduce(flags_of(xs[0].astype(np.float64))))
     else:
         flags = _zero_flags(xs, sign, value or error)
-    return _Enclosed(sign * value, error, flags, -UNIT * len(xs))
+    return sign * value, error, flags
 
 
 def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
