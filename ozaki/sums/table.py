@@ -237,9 +237,10 @@ class Reduction:
             first = arrays[0].transpose(order)
             arrays = [first if y is arrays[0] else y.transpose(order) for y in arrays]
         rounding = _rounding(target, divisor, self.root)
-        parts = [rounded_sums(part, len(axes), rounding) for part in terms(*arrays)]
-        if target.kind != "c":
-            return parts[0]
+        summands = terms(*arrays)
+        if target.kind != "c":  # of one part
+            return rounded_sums(summands[0], len(axes), rounding)
+        parts = [rounded_sums(part, len(axes), rounding) for part in summands]
         return parts[0].view(target)[..., 0] if together and terms is elements else joined(parts, target)
 
     def of(

@@ -61,7 +61,7 @@ def contiguous(x: Array) -> Array:
     """The array in C order and aligned, copied if it is not."""
     if is_cupy(x):
         return namespace(x).ascontiguousarray(x)
-    return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=("C", "A"))
+    return x if x.flags.c_contiguous and x.flags.aligned else x.copy()
 
 
 def _sums_of(factors: tuple[np.ndarray, ...], sign: int, narrow: bool) -> list[FixedPoint]:

@@ -23,11 +23,10 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, digits_of(summands), rounding)
-    few, *others = FORMS
-    if (result := few(summands, reduced, rounding)) is not None:  # sooner than it is found out how they lie
+    if (result := FORMS[0](summands, reduced, rounding)) is not None:  # however they lie
         return result
     summands, kept = in_memory_order(summands, reduced)
-    for form in others:
+    for form in FORMS[1:]:
         result = form(summands, reduced, rounding)
         if result is not None:
             return result.transpose(np.argsort(kept)) if len(kept) > 1 else result

@@ -115,9 +115,13 @@ def _copied(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> t
     n, kept = len(summands) * prod(x.shape[:reduced]), x.shape[reduced:]
     if n > VECTOR_BLOCK:
         return None
-    side_by_side = abs(x.strides[-1]) < abs(x.strides[reduced - 1])
+    side_by_side = kept[-1] >= NARROWEST_COLUMNS and abs(x.strides[-1]) < abs(x.strides[reduced - 1])
+    outputs = max(1, (VECTOR_BLOCK if side_by_side else COPIED_TERMS) // n)
+    if prod(kept) <= outputs:
+        values, undecided = _enclosed_copies(summands, reduced, rounding, side_by_side)
+        return narrow(values, rounding.target.dtype).reshape(kept), undecided
     sums, undecided = np.empty(kept, rounding.target.dtype), 0
-    for output in tiles(kept, max(1, (VECTOR_BLOCK if side_by_side else COPIED_TERMS) // n)):
+    for output in tiles(kept, outputs):
         chosen = (slice(None),) * reduced + output
         part = [terms.apply(itemgetter(chosen)) for terms in summands]
         values, more = _enclosed_copies(part, reduced, rounding, side_by_side)
