@@ -300,4 +300,5 @@ def _skipping_nan(x: Array, out: Out, plain: Callable[[Array], Any], careful: Ca
     if out is not None:
         return careful() if bool(is_nan(x).any()) else plain(x)
     result = plain(x)
-    return careful() if bool(is_nan(result).any()) else result
+    missing = is_nan(result)
+    return careful() if bool(missing.any() if missing.ndim else missing) else result

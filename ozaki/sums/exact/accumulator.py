@@ -81,8 +81,12 @@ class Superaccumulator:
     def add(self, sums: FixedPoint, columns: Columns = slice(None)) -> None:
         """Add exact values, of one unit, to these columns, each once."""
         self.flags[columns] |= sums.flags
+        exponent = int(sums.exponent)
+        if sums.base_bits == DIGIT_BITS and exponent >= self.range.exponent:
+            self._add_digits(columns, sums.digits, exponent)
+            return
         for i, digit in enumerate(sums.digits):
-            self.add_integers(columns, digit, int(sums.exponent) + sums.base_bits * i)
+            self._add_digits(columns, digit[None], exponent + sums.base_bits * i)
 
     def add_terms(self, block: Summands, columns: Array) -> None:
         """Add terms to columns, which broadcast to them and may repeat: the plain definition of exact sums.
@@ -163,16 +167,19 @@ class Superaccumulator:
         exponent = self.range.exponent + DIGIT_BITS * (self.first + used.start)
         return FixedPoint(digits, DIGIT_BITS, exponent, self.flags)
 
-    def add_integers(self, columns: Columns, integers: np.ndarray, exponent: int) -> None:
-        """Add integers·2**exponent to columns, each once. There are no bits below the range."""
-        if not integers.any():
+    def _add_digits(self, columns: Columns, digits: np.ndarray, exponent: int) -> None:
+        """Add digits of base 2**32, the first in units of 2**exponent, to columns, each once.
+
+        There are no bits below the range: a single digit may reach there.
+        """
+        if not digits.any():
             return
         self._make_room(1)
-        position = exponent - self.range.exponent
+        position, count = exponent - self.range.exponent, len(digits)
         first, shift = divmod(max(position, 0), DIGIT_BITS)
-        self._reach(first, first + 3)
-        for digit, part in enumerate(_in_digits(integers >> max(-position, 0), shift), first - self.first):
-            self.digits[digit, columns] += part
+        self._reach(first, first + count + 2)
+        for start, part in enumerate(_in_digits(digits >> max(-position, 0), shift), first - self.first):
+            self.digits[start : start + count, columns] += part
 
     def _scatter(self, columns: np.ndarray, integers: np.ndarray, exponent: np.ndarray) -> None:
         """Add integers·2**exponent, each to its column; columns may repeat. No bits lie below the range."""

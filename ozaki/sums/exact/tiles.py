@@ -62,8 +62,10 @@ def add_tiles(
     tiling = Tiling.of(summands[0], reduced)
     for output in tiling.outputs():
         index = columns[output].reshape(-1)
-        vector = tiling.vector(summands, output)
-        for part in merged(_windows(summands, tiling, output, total, index)) if vector is None else (vector,):
+        if (vector := tiling.vector(summands, output)) is not None:
+            total.add(vector, slice(index[0], index[0] + 1))  # sooner than at an array of one index
+            continue
+        for part in merged(_windows(summands, tiling, output, total, index)):
             total.add(part, index)
 
 
