@@ -223,6 +223,21 @@ def test_rows_and_columns_in_memory(without_numba, seed, kind, shape, dtype, dat
 
 
 @as_many
+def test_columns_are_copied_some_at_a_time(monkeypatch, without_numba):
+    """Parts of complex numbers lie in no columns: they are copied side by side, and a few added up again."""
+    monkeypatch.setattr(rows, "VECTOR_BLOCK", 2000)
+    x = drawn(3, "normal", (70, 90), np.dtype(complex), "C")
+    x[3, ::30] = np.inf
+    columns = []
+    enclosed = rows._enclosed
+    monkeypatch.setattr(rows, "_enclosed", lambda xs, n, *rest: columns.append(n) or enclosed(xs, n, *rest))
+    result = call("dot", x, 0)
+    assert len(columns) > 6
+    assert all(n >= rows.NARROWEST_COLUMNS for n in columns)
+    assert result == without_numba(call, "dot", x, 0)
+
+
+@as_many
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 12), st.sampled_from(["fp64", "fp32"]), st.integers(0, 950))
 def test_columns_near_midpoints(without_numba, seed, n, name, scale):
