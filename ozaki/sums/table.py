@@ -39,7 +39,7 @@ from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagg
 from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
 from ozaki.sums.variance import Counts, about_given, variances
-from ozaki.tuning import OUTPUTS_ON_HOST
+from ozaki.tuning import FEW_TERMS, OUTPUTS_ON_HOST
 
 T = TypeVar("T", bound=Callable[..., Any])
 Terms = Callable[..., list[list[Summands]]]
@@ -229,7 +229,7 @@ class Reduction:
     ) -> Array:
         """Return the results of `of` from forms that round without the exact sums (`exact.reduction`)."""
         (terms,), x, together = self.sums, arrays[0], False
-        if x.dtype.kind == "c" and (together := terms in (elements, squares)):
+        if x.dtype.kind == "c" and (together := _in_one_pass(terms, x, axes)):
             # Both parts in one pass, as one more axis: for |x|² that is summed over, too.
             arrays, axes = [_as_real(x)], (*axes, x.ndim) if terms is squares else axes
         if axes != (0,) and axes != tuple(range(len(axes))):
@@ -304,6 +304,12 @@ def _integer_sums(arrays: Sequence[Array], axes: tuple[int, ...], target: np.dty
         return namespace(arrays[0]).sum(arrays[0], axis=axes, dtype=target)
     terms = namespace(arrays[0]).multiply(*[x.astype(target, copy=False) for x in arrays])
     return terms.sum(axis=axes, dtype=target)
+
+
+def _in_one_pass(terms: Terms, x: Array, axes: tuple[int, ...]) -> bool:
+    """Whether both parts of complex numbers are read at once, which takes a CPU more time in one long sum."""
+    long = len(axes) == x.ndim and x.size > FEW_TERMS and not is_cupy(x)
+    return terms is squares or (terms is elements and not long)
 
 
 def _as_real(x: Array) -> Array:

@@ -41,7 +41,7 @@ def statements(path):
 def forms(path):
     """The functions of a source that Python calls: compiled ones that are not inner, and loops of sums."""
     functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
-    if "sums" in path.parts:
+    if "sums" in path.relative_to(ROOT).parts:
         loops = {function.__name__ for function in import_module(LOOPS).SIGNATURES}
         return {f.name for f in functions} & loops
     return {f.name for f in functions for d in f.decorator_list if _outer(d)}

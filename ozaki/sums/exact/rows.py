@@ -140,8 +140,9 @@ def _enclosed_copies(
     side_by_side : whether columns are neighbours in memory, so that rows would be gathered number by number.
     """
     factors = len(summands[0].factors)
-    xs = _matrices(summands[0], reduced)
-    if len(summands) > 1:
+    if len(summands) == 1:
+        xs = _matrices(summands[0], reduced)
+    else:
         every = [(_matrices(terms, reduced) * 2)[:factors] for terms in summands]
         xs = [np.concatenate(x) for x in zip(*every, strict=True)]
     n, outputs = xs[0].shape
