@@ -35,6 +35,9 @@ declare_all(ozaki)
 
 
 INSTANCES = {name: kernel.instances for name, kernel in KERNELS.items()} | batched_cases.INSTANCES
+FILES = sorted({kernel.file for kernel in KERNELS.values()})
+of_each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+"""Of each file, not of each kernel: those of a file are compiled together."""
 
 
 @cache
@@ -55,8 +58,9 @@ def nvrtc():
     return library
 
 
+@cache
 def compile_kernel(source: str, options: tuple[str, ...]) -> str:
-    """Compile to machine code, and return the PTX that comes before it."""
+    """Compile to machine code, and return the PTX that comes before it: once for all kernels of a file."""
     library, program, size = nvrtc(), c_void_p(), c_size_t()
     assert library.nvrtcCreateProgram(byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
     array = (c_char_p * len(options))(*(option.encode() for option in options))
@@ -86,21 +90,28 @@ KEEPING = {"exact_sums", "exact_columns", "running_sums"}
 """The kernels in which no instruction may flush float32's subnormals, though CuPy asks for it."""
 
 
-def compile_all(name, instances):
-    for constants in instances:
-        ptx = compile_instance(name, KERNELS[name].architecture or ARCHITECTURE, constants)
-        assert name not in KEEPING or set(FLUSHING.findall(ptx)) == set()
+def compile_all(file, chosen, architecture=None):
+    """Compile the chosen ones of the instances of each kernel of a file, or of those for any architecture."""
+    of_file = {name: kernel for name, kernel in KERNELS.items() if kernel.file == file}
+    for name, kernel in of_file.items():
+        if architecture and kernel.architecture:
+            continue
+        target = architecture or kernel.architecture or ARCHITECTURE
+        for constants in INSTANCES[name][chosen]:
+            ptx = compile_instance(name, target, constants)
+            assert f".entry {name}(" in ptx
+            assert name not in KEEPING or set(FLUSHING.findall(ptx)) == set()
 
 
-@pytest.mark.parametrize("name", sorted(KERNELS))
-def test_the_first_and_the_last_instance_compile(name):
-    compile_all(name, INSTANCES[name][:: max(1, len(INSTANCES[name]) - 1)])
+@of_each_file
+def test_the_first_instance_compiles(file):
+    compile_all(file, slice(1))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(name for name, x in INSTANCES.items() if len(x) > 2))
-def test_the_instances_between_compile(name):
-    compile_all(name, INSTANCES[name][1:-1])
+@of_each_file
+def test_all_other_instances_compile(file):
+    compile_all(file, slice(1, None))
 
 
 def test_a_kernel_that_flushes_is_noticed():
@@ -109,11 +120,11 @@ def test_a_kernel_that_flushes_is_noticed():
 
 
 @pytest.mark.parametrize("architecture", OTHERS)
-@pytest.mark.parametrize("name", sorted(name for name, kernel in KERNELS.items() if not kernel.architecture))
-def test_compiles_for_other_architectures(name, architecture):
-    """The last instance: the source has no branches that depend on the architecture."""
-    assert "__CUDA_ARCH__" not in KERNELS[name].source
-    assert compile_instance(name, architecture, INSTANCES[name][-1])
+@of_each_file
+def test_the_last_instance_compiles_for_other_architectures(file, architecture):
+    """The last one alone: the source has no branches that depend on the architecture."""
+    assert "__CUDA_ARCH__" not in expanded(file)
+    compile_all(file, slice(-1, None), architecture)
 
 
 WAITING = re.compile(r"while \([^;]*\(volatile|nanosleep|while \([^;]*atomic")
