@@ -15,6 +15,7 @@ from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
 from ozaki.tuning import PAIRS_AT_ONCE
 from tests import golden
+from tests.cells import cells
 from tests.fuzz.fixed import check_family
 from tests.matrices import GOLDEN, KINDS, long_rows, matrices
 from tests.oracle import componentwise_error, exact_product, nearest, rounded_product, same
@@ -41,8 +42,7 @@ SCALED_BACK = {"underflow": (520, 525), "subnormal": (1040, -3), "huge": (-1020,
 """The powers of two that take the operands of some kinds back to where nothing underflows or overflows."""
 
 
-@pytest.mark.parametrize("shape", [(7, 68, 61), (40, 256, 30), (3, 5, 4), (20, 2, 20)], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@cells(kind=KINDS, shape=[(7, 68, 61), (40, 256, 30), (3, 5, 4), (20, 2, 20)])
 def test_fp64_is_certified_and_at_least_as_accurate_as_matmul(kind, shape):
     a, b = matrices(kind, *shape, seed=7)
     if kind in SCALED_BACK:  # errors of underflow and overflow do not scale with |A||B|

@@ -12,6 +12,7 @@ import ozaki
 from multiword.runtime import floats, parallel
 from ozaki import linalg
 from ozaki.linalg import verified
+from tests.cells import cells
 from tests.oracle import same
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")
@@ -74,12 +75,11 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("bits", MODES.values(), ids=MODES)
-def test_every_mode_gives_the_bits_of_the_default(bits, call):
+@cells(name=MODES, call=CALLS)
+def test_every_mode_gives_the_bits_of_the_default(name, call):
     expected = CALLS[call]()
     parallel._pool.cache_clear()  # its threads would have the mode of the one that starts them
-    with mode(bits):
+    with mode(MODES[name]):
         found = CALLS[call]()
         assert not floats.is_default(), "the caller's mode is the caller's"
     assert all(map(same, found, expected))

@@ -12,7 +12,7 @@ import ozaki
 PACKAGES = tuple(str(Path(package.__file__).parent) for package in (multiword, ozaki))
 
 
-def interrupted(work, interruption, most=400):
+def interrupted(work, interruption, most=150):
     """work(), with interruption() called before up to `most` of the lines of the packages that it runs."""
     lines, events = 0, 0
 

@@ -8,6 +8,7 @@ import pytest
 import ozaki
 from multiword.engines.host import Host
 from multiword.engines.int8_cpu.kernels import available_kernels
+from tests.cells import cells
 from tests.matrices import in_dtype, matrices
 
 ENGINES = ("auto", "host", *(f"int8_cpu:{kernel.name}" for kernel in available_kernels()))
@@ -17,9 +18,11 @@ def same(x, y):
     return x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
-@pytest.mark.parametrize("kind", ["wide6", "graded", "underflow"])
-@pytest.mark.parametrize("accuracy", [None, "exact", "normwise"])
+@cells(
+    dtype=["float64", "float32", "complex128", "complex64"],
+    kind=["wide6", "graded", "underflow"],
+    accuracy=[None, "exact", "normwise"],
+)
 def test_gram_has_the_bits_of_the_product(dtype, kind, accuracy):
     for m in (7, 300):
         x, _ = in_dtype(*matrices(kind, 20, m, 20), dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from multiword import SCHEMES, error_bound, matmul, matmul_plan
+from tests.cells import cells
 from tests.oracle import exact_product
 
 SCALED = [name for name, scheme in SCHEMES.items() if scheme.scaled_lines and not scheme.plain]
@@ -44,8 +45,7 @@ def grid(seed):
                 yield a, b
 
 
-@pytest.mark.parametrize("engine", ["host", "tensorcore"])
-@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+@cells(scheme=[None, *SCHEMES], engine=["host", "tensorcore"])
 @pytest.mark.filterwarnings("ignore:no bound holds")
 def test_bounds_hold_in_every_range_or_are_infinite(scheme, engine):
     finite = 0

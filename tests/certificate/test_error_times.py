@@ -9,6 +9,7 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
+from tests.cells import cells
 from tests.matrices import FACES, KINDS, in_dtype, matrices, wide
 from tests.oracle import exact_product, real_products
 
@@ -45,8 +46,7 @@ def check(a, b, v, accuracy):
     return c, bound
 
 
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-@pytest.mark.parametrize("kind", KINDS)
+@cells(kind=KINDS, accuracy=ACCURACIES)
 def test_it_is_a_bound(kind, accuracy):
     for seed, dtype in enumerate(FACES):
         a, b = in_dtype(*matrices(kind, 4, 11, 5, seed), dtype)

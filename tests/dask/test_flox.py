@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.cells import cells
 from tests.oracle import FORMATS
 from tests.reductions import REFERENCES
 
@@ -20,9 +21,11 @@ def exactly(name, rows, labels, groups, dtype):
     return [[REFERENCES[name](row[labels == g], fmt, **options)[0] for g in range(groups)] for row in rows]
 
 
-@pytest.mark.parametrize("method", ["map-reduce", "cohorts", None, "in memory"])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
-@pytest.mark.parametrize("name", NAMES)
+@cells(
+    name=NAMES,
+    dtype=["float64", "float32", "int64"],
+    method=["map-reduce", "cohorts", None, "in memory"],
+)
 def test_groups_that_span_chunks_are_rounded_once(name, dtype, method):
     rng = np.random.default_rng(2)
     spread = 2.0 ** rng.integers(-40, 40, (3, 60)) if dtype != "int64" else 2**40

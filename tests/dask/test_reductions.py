@@ -10,6 +10,7 @@ import pytest
 
 import ozaki
 from ozaki.public import PUBLIC
+from tests.cells import cells
 from tests.fuzz.draw import difference
 from tests.oracle import nearest
 from tests.reductions import ONE_ARRAY
@@ -55,8 +56,7 @@ def check(lazy, expected):
     assert difference(np.asarray(found), np.asarray(expected)) is None
 
 
-@pytest.mark.parametrize("name", ONE_ARRAY)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@cells(name=ONE_ARRAY, dtype=DTYPES)
 def test_the_bits_of_the_whole(name, dtype):
     x, function = numbers(dtype), getattr(ozaki, name)
     axes = (None, 0, (0, 2), -1, (2, 1), ())

@@ -16,14 +16,15 @@ CHUNKS = [
     (60, 40),
     (30, 40),
     (60, 7),
-    (1, 40),
-    (7, 3),
+    ((1, 58, 1), 40),
+    ((7, 53), (3, 34, 3)),
     (59, 39),
     (13, 40),
     (20, 20),
     ((0, 60), (1, 0, 39)),
     (45, 11),
 ]
+MANY = [(1, 40), (7, 3)]
 
 
 def results(x, *, wide):
@@ -59,10 +60,12 @@ def lazy(x, wide, chunks):
 
 
 @pytest.mark.filterwarnings("error::dask.array.PerformanceWarning")
-@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize(
+    "chunks", [*CHUNKS, *(pytest.param(x, marks=pytest.mark.slow) for x in MANY)], ids=str
+)
 def test_any_chunks_and_threads(data, chunks):
     x, wide, expected = data
-    workers = 1 + CHUNKS.index(chunks) % 4
+    workers = 1 + (CHUNKS + MANY).index(chunks) % 4
     found = da.compute(*lazy(x, wide, chunks), scheduler="threads", num_workers=workers)
     assert fingerprint(found) == expected
 

@@ -60,7 +60,7 @@ def tutorials():
     return module
 
 
-QUICK = "01", "02", "12"
+QUICK = "01", "02"
 
 
 @pytest.mark.parametrize(

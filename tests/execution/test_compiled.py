@@ -20,6 +20,7 @@ from multiword.runtime import compiled
 from multiword.runtime.arrays import real_parts
 from multiword.runtime.forking import finalize
 from ozaki.scaling.statistics import row_statistics
+from tests.cells import cells
 from tests.matrices import FACES, KINDS, matrices
 from tests.oracle import same
 
@@ -62,8 +63,7 @@ def test_the_pipeline_has_the_same_bits(without_numba, kind, shape, dtype, accur
 
 
 @needs_numba
-@pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("shape", [(150, 300, 170), (700, 130, 40), (3, 5000, 2)], ids=str)
+@cells(shape=[(150, 300, 170), (700, 130, 40), (3, 5000, 2)], dtype=FACES)
 def test_blocks_and_special_numbers(without_numba, shape, dtype):
     """More than a block of rows, with an Inf, a NaN, zeros, subnormal numbers and results that overflow."""
     rng = np.random.default_rng(0)

@@ -19,6 +19,7 @@ from ozaki.execution.groups import Groups
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.scale import bits_of_level_factors
+from tests.cells import cells
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import same
 
@@ -40,9 +41,7 @@ def by(name, multiply, *arguments, **options):
             return None
 
 
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-@pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@cells(shape=SHAPES, dtype=FACES, accuracy=ACCURACIES)
 def test_every_executor_gives_the_bits_of_steps(shape, dtype, accuracy):
     taken = set()
     for kind in ("uniform", "wide6", "sparse", "graded", "cancelling", "subnormal"):
@@ -82,10 +81,10 @@ def pair_of(a, b, accuracy):
     return pair._replace(bits=bits_of_level_factors(pair)) if pair.request.certified else pair
 
 
-@pytest.mark.parametrize("accuracy", ["fp64", "normwise", "exact"])
-@pytest.mark.parametrize("kind", [*KINDS, "nan"])
-@pytest.mark.parametrize(
-    "shape", [(4, 4, 4), (300, 4, 3), (40, 9000, 1), (50, 48, 52), (130, 128, 70)], ids=str
+@cells(
+    shape=[(4, 4, 4), (300, 4, 3), (40, 9000, 1), (50, 48, 52), (130, 128, 70)],
+    kind=[*KINDS, "nan"],
+    accuracy=["fp64", "normwise", "exact"],
 )
 def test_plans_foresee_which_executor_is_taken(monkeypatch, shape, kind, accuracy):
     a, b = matrices("uniform" if kind == "nan" else kind, *shape)

@@ -13,6 +13,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.scale import bits_of_level_factors
 from ozaki.product.steps import both_norm_scales, norm_widths, row_limit
+from tests.cells import cells
 from tests.execution.test_short_rows import REAL, request_for
 from tests.executors import by, noted, row_by_row
 from tests.matrices import FACES, KINDS, in_dtype, matrices
@@ -30,9 +31,7 @@ def taken(monkeypatch):
     return noted(monkeypatch, Floats)
 
 
-@pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@cells(shape=SHAPES, kind=KINDS, dtype=REAL)
 def test_the_bits_of_all_other_products(taken, without_numba, shape, kind, dtype):
     a, b = in_dtype(*matrices(kind, *shape), dtype)
     for options in ({}, {"accuracy": "normwise"}, {"accuracy": "exact"}):

@@ -20,6 +20,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
+from tests.cells import cells
 from tests.executors import by, noted, row_by_row
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import nearest, rounded_product, same
@@ -44,9 +45,7 @@ def request_for(x, accuracy="fp64"):
     return request_of(x, accuracy, "auto", None, "auto", None)
 
 
-@pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@cells(shape=SHAPES, kind=KINDS, dtype=REAL)
 def test_the_bits_of_all_other_products(taken, without_numba, shape, kind, dtype):
     a, b = in_dtype(*matrices(kind, *shape), dtype)
     for options in ({}, {"accuracy": "normwise"}, {"accuracy": "exact"}):

@@ -13,6 +13,7 @@ from ozaki.execution.groups import Groups
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.scale import scale, scaled_by_counting
+from tests.cells import cells
 from tests.execution.test_stacks import mixed_stack
 from tests.executors import COMPILED, by
 from tests.matrices import FACES, KINDS, TARGETS, in_dtype, matrices
@@ -91,9 +92,7 @@ STRUCTURED = {
 }
 
 
-@pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("kind", STRUCTURED)
-@pytest.mark.parametrize("n", [4, 24, 60, 130])
+@cells(kind=STRUCTURED, n=[4, 24, 60, 130], dtype=FACES)
 def test_products_with_many_zeros_need_no_pipeline(without_numba, kind, n, dtype):
     a, b = operands("uniform", (n, n, n), dtype, n)
     a = STRUCTURED[kind](a)
@@ -138,7 +137,7 @@ def test_products_that_lose_nothing_need_no_pipeline(without_numba, monkeypatch,
             assert same(c, rounded_product(a, b))
 
 
-@settings(suppress_health_check=FIXTURES, max_examples=300, deadline=None)
+@settings(suppress_health_check=FIXTURES, max_examples=100, deadline=None)
 @given(
     st.tuples(*(st.integers(1, 7) for _ in range(3))),
     st.sampled_from(list(FACES)),

@@ -120,7 +120,7 @@ def test_processes_share_a_campaign_and_its_counts_are_written(tmp_path, capsys)
     assert "fingerprint      6" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_campaign_that_is_stopped_has_its_counts(tmp_path, number):
     counts = tmp_path / "counts.json"
     options = ["--only", "fingerprint", "--minutes", "9", "--processes", "2", "--json", str(counts)]
@@ -233,12 +233,12 @@ def test_processes_share_the_widths(monkeypatch):
     assert not any(share.remarks for share in shares)
 
 
-def test_a_dry_run_in_two_processes(capsys):
-    for name in ("fingerprint", "slices, fp16 words"):
-        devices.main(["--dry", "--minutes", "0.05", "--processes", "2", "--only", name])
-        shown = capsys.readouterr().out
-        assert name in shown
-        assert "died" not in shown
+@pytest.mark.parametrize("name", ["fingerprint", pytest.param("slices, fp16 words", marks=pytest.mark.slow)])
+def test_a_dry_run_in_two_processes(capsys, name):
+    devices.main(["--dry", "--minutes", "0.02", "--processes", "2", "--only", name])
+    shown = capsys.readouterr().out
+    assert name in shown
+    assert "died" not in shown
 
 
 def test_without_a_gpu_it_says_so(monkeypatch, capsys):

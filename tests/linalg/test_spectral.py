@@ -6,6 +6,7 @@ import pytest
 import ozaki.linalg
 from multiword.runtime import compiled
 from ozaki.linalg import rotations, verified
+from tests.cells import cells
 from tests.fuzz.draw import Draw
 from tests.fuzz.spectra import check_pairs, check_triplets, spectra
 from tests.gpu.same import same_on_the_gpu
@@ -201,8 +202,7 @@ def test_stalled_sweeps_end_with_what_they_leave_dropped(monkeypatch):
 
 
 @needs_numba
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MATRICES)
+@cells(name=MATRICES, dtype=DTYPES)
 def test_compiled_forms_have_the_bits_of_numpys(name, dtype, without_numba):
     a = matrix(name, dtype)[:33, :27]
     for function, x in ((ozaki.linalg.svd, a), (ozaki.linalg.eigh, a[:27])):

@@ -32,10 +32,12 @@ OF_ANY_SHAPE = {
 }
 SMALL = (1, 1), (2, 2), (3, 3), (5, 5), (7, 3), (3, 7)
 LARGE = (17, 17), (33, 33), (64, 64), (40, 9), (130, 4)
+EACH = dict(zip(SMALL, ("dF", "Df", "dF", "Df", "dF", "Df"), strict=True)) | {(17, 17): "F"}
+"""The kinds of numbers of each shape in every run: each kind in square, tall and wide ones."""
+
 CASES = [
-    *itertools.product(SMALL, "dDfF"),
-    ((17, 17), "F"),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in itertools.product(LARGE, "dDfF")),
+    pytest.param(shape, dtype, marks=() if dtype in EACH.get(shape, "") else pytest.mark.slow)
+    for shape, dtype in itertools.product(SMALL + LARGE, "dDfF")
 ]
 KINDS = ("plain", "graded", "huge", "tiny", "singular", "special")
 

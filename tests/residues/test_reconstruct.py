@@ -44,7 +44,7 @@ def hard_integers(bits):
     """Ties and their neighbours, cancellations of any length, powers of two, zero."""
     found = [0, 1, -1]
     for middle in (2**53 + 1, 2**53 + 3, 2**54 - 1, 2**53, 2**53 + 2**29, 2**53 + 3 * 2**29):
-        for shift in range(0, bits - 55, 7):
+        for shift in range(0, bits - 55, 7 if bits < 1000 else 37):
             found += [(middle << shift) + delta for delta in (-(2**10), -1, 0, 1, 2**8)]
     found += [(1 << i) + delta for i in range(0, bits - 1, 5) for delta in (-1, 0, 1)]
     return found + [-x for x in found]

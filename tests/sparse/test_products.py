@@ -13,6 +13,7 @@ from ozaki.definition.rounding import nearest
 from ozaki.definition.sums import rounded_dot, rounded_norm, rounded_sum
 from ozaki.sparse import matrices, pairs, products
 from ozaki.sparse.matrices import Matrix
+from tests.cells import cells
 
 ss = pytest.importorskip("scipy.sparse")
 
@@ -93,8 +94,7 @@ def reference(a, x):
     return result[:, 0] if x.ndim == 1 else result
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", FORMS)
+@cells(kind=FORMS, dtype=DTYPES)
 def test_products_are_correctly_rounded(kind, dtype):
     rng = np.random.default_rng(1)
     a = dense(rng, dtype)

@@ -428,7 +428,8 @@ def test_compiled_in_many_threads():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_fork_while_another_thread_compiles():
+@pytest.mark.parametrize("wait", [0, 0.6, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_fork_while_another_thread_compiles(wait):
     pytest.importorskip("numba")
     code = """
 import math, os, threading, time
@@ -445,10 +446,7 @@ if not child:
 thread.join()
 assert os.waitpid(child, 0)[1] == 0
 """
-    for wait in (0, 0.6, 4):
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code.format(wait=wait)], check=True, timeout=120
-        )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code.format(wait=wait)], check=True, timeout=120)
 
 
 def test_interrupted_sums_leave_nothing_behind():

@@ -3,13 +3,13 @@
 import pickle
 
 import numpy as np
-import pytest
 
 import ozaki
 from multiword.runtime.compiled import numpy_forms
 from ozaki.arrays.functions import FUNCTIONS
 from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
+from tests.cells import cells
 from tests.fuzz.draw import difference
 from tests.oracle import FORMATS, joined
 from tests.reductions import ONE_ARRAY, REFERENCES
@@ -42,21 +42,19 @@ def expected(name: str, row: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return joined([np.array(part) for part in found], result)
 
 
-@pytest.mark.parametrize("dtype", FORMATS, ids=str)
-@pytest.mark.parametrize("name", ONE_ARRAY)
-def test_a_result_is_the_reference(name, dtype):
+@cells(name=ONE_ARRAY, dtype=FORMATS, n=LENGTHS)
+def test_a_result_is_the_reference(name, dtype, n):
     function = getattr(ozaki, name)
-    for n in LENGTHS:
-        for row in rows(FORMATS[dtype][0], n):
-            if row.dtype.kind == "c" and not REDUCTIONS[name].real and dtype.itemsize < 4:
-                continue  # complex numbers of two float16 are of no dtype
-            wanted = expected(name, row, dtype)
-            several = np.stack([row, row[::-1], row], axis=1)
-            with np.errstate(all="ignore"):
-                for compute in (function, numpy_forms()(function)):
-                    assert difference(compute(row, dtype=wanted.dtype), wanted[()]) is None
-                    found = compute(several, axis=0, dtype=wanted.dtype)
-                    assert difference(found, np.broadcast_to(wanted, 3)) is None
+    for row in rows(FORMATS[dtype][0], n):
+        if row.dtype.kind == "c" and not REDUCTIONS[name].real and dtype.itemsize < 4:
+            continue  # complex numbers of two float16 are of no dtype
+        wanted = expected(name, row, dtype)
+        several = np.stack([row, row[::-1], row], axis=1)
+        with np.errstate(all="ignore"):
+            for compute in (function, numpy_forms()(function)):
+                assert difference(compute(row, dtype=wanted.dtype), wanted[()]) is None
+                found = compute(several, axis=0, dtype=wanted.dtype)
+                assert difference(found, np.broadcast_to(wanted, 3)) is None
 
 
 def test_rounding_twice_would_be_seen():

@@ -8,6 +8,7 @@ import pytest
 
 import ozaki
 import ozaki.linalg
+from tests.cells import cells
 from tests.gpu.same import same_on_the_gpu
 from tests.oracle import real_dot, rounded
 
@@ -39,8 +40,7 @@ def cases(dtypes, shape):
         yield np.abs(x), y
 
 
-@pytest.mark.parametrize("shape", [(1,), (7,), (2500,), (2, 3), (2, 1200)], ids=str)
-@pytest.mark.parametrize("dtypes", PAIRS, ids=lambda p: " ".join(map(str, p)))
+@cells(dtypes=PAIRS, shape=[(1,), (7,), (2500,), (2, 3), (2, 1200)])
 def test_dots_of_zeros(dtypes, shape):
     for x, y in cases(dtypes, shape):
         columns = zip(x.reshape(shape[0], -1).T, y.reshape(shape[0], -1).T, strict=True)

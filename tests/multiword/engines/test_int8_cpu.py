@@ -30,6 +30,7 @@ from ozaki.execution.in_bytes import Bytes
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.scaling.statistics import NONFINITE_ROW
+from tests.cells import cells
 from tests.matrices import FACES, KINDS, in_dtype, matrices
 from tests.oracle import same
 
@@ -314,8 +315,7 @@ def test_stacks_with_a_long_inner_dimension(kernel, shape):
 
 
 @each_kernel
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", FACES)
+@cells(kind=KINDS, dtype=FACES)
 def test_small_products_by_one_call(kernel, kind, dtype):
     """Single ones, and stacks of which some are left to the pipeline, have its bits."""
     engine = Int8Cpu(kernel, automatic=True)

@@ -109,7 +109,7 @@ def assert_no_worse_than_fp32(a, b, engine="tensorcore", worse=None):
 @pytest.mark.parametrize("name", PAIRS)
 def test_default_is_as_accurate_as_fp32_on_every_distribution(name):
     draw_a, draw_b = PAIRS[name]
-    assert_no_worse_than_fp32(draw_a(rng(11), (64, 2048)), draw_b(rng(12), (2048, 64)))
+    assert_no_worse_than_fp32(draw_a(rng(11), (32, 2048)), draw_b(rng(12), (2048, 32)))
 
 
 @pytest.mark.parametrize("chip", ["V100", "T4", "A100", "H200"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiword import SCHEMES, Scheme, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
@@ -83,6 +83,7 @@ def test_default_is_within_the_bound_of_fp32(data, seed):
         assert x is None or np.array_equal(x, copy)
 
 
+@settings(max_examples=25)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_panels_do_not_show(data, seed):
     m, k, n = shapes(data, 150, 300)
