@@ -178,7 +178,7 @@ print(ozaki.sum(np.random.default_rng(2).standard_normal(20)).hex())
 
 THREE = """
 import numpy as np, ozaki.rounding.digits, ozaki.random
-import ozaki.certificate.counting_numba
+import ozaki.residues.split_numba
 x = ozaki.random.default_rng(7).integers(-(1 << 62), 1 << 62, (3, 40))
 print(ozaki.rounding.digits.round_digits(x, 50, -70).tobytes().hex())
 """
@@ -303,7 +303,7 @@ class TestFiles:
                     file.write("# another comment\n")
             before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("code/*/*.ozaki")}
             run(
-                "import ozaki.certificate.counting_numba, ozaki.rounding.digits_numba",
+                "import ozaki.random.philox_numba, ozaki.residues.split_numba",
                 NUMBA_CACHE_DIR=str(tmp_path / "code"),
                 PYTHONPATH=str(tmp_path),
                 PYTHONSAFEPATH="1",
@@ -312,10 +312,10 @@ class TestFiles:
             return {path.name.split("_numba.")[0] for path in after if after[path] != before.get(path)}
 
         everything = written()
-        assert everything == {"ozaki.certificate.counting", "ozaki.rounding.digits"}
+        assert everything == {"ozaki.random.philox", "ozaki.residues.split"}
         assert not written("ozaki/cli/command.py")
         assert not written("ozaki/__init__.py")
-        assert written("ozaki/rounding/digits_numba.py") == {"ozaki.rounding.digits"}
+        assert written("ozaki/residues/split_numba.py") == {"ozaki.residues.split"}
         assert written("multiword/runtime/jit.py") == everything
 
     def test_their_names_are_portable(self):
