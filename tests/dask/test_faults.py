@@ -40,6 +40,7 @@ def dying(x, chunks, at, marker):
     return da.from_array(x, chunks=chunks).map_blocks(kill_once, str(marker), dtype=x.dtype, meta=x[:0, :0])
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_a_reduction(client, tmp_path):
     rng = np.random.default_rng(0)
     x = np.ldexp(rng.standard_normal((40, 30)), rng.integers(-300, 300, (40, 30)))

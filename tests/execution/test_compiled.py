@@ -136,7 +136,12 @@ def test_stacks_and_large_products_in_24_threads():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize(
     ("wait", "call"),
-    [(0, "accurate_dgemm(a, a)"), (0.005, "sum(a)"), (0.1, "accurate_dgemm(a, a)"), (0.7, "sum(a)")],
+    [
+        (0, "accurate_dgemm(a, a)"),
+        pytest.param(0.005, "sum(a)", marks=pytest.mark.slow),
+        pytest.param(0.1, "accurate_dgemm(a, a)", marks=pytest.mark.slow),
+        (0.7, "sum(a)"),
+    ],
 )
 def test_a_fork_while_another_thread_imports_or_compiles(wait, call):
     code = f"""
@@ -210,7 +215,7 @@ def test_a_numba_that_fails_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("seconds", "call"),
     [
-        (0.02, "sum(np.ones((99, 99)), axis=0)"),
+        pytest.param(0.02, "sum(np.ones((99, 99)), axis=0)", marks=pytest.mark.slow),
         pytest.param(0.3, "matmul(np.eye(9), np.eye(9))", marks=pytest.mark.slow),
         (0.7, "sum(np.ones((99, 99)), axis=0)"),
         pytest.param(1.2, "matmul(np.eye(9), np.eye(9))", marks=pytest.mark.slow),
