@@ -31,6 +31,14 @@ def pytest_collection():
         gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def searched_once():
+    """What the tests of a file leave is searched for cycles once, and not with every later search again."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def count_gpus() -> int | str:
     """How many GPUs there are to test on, or why none."""
     try:
