@@ -44,6 +44,8 @@ from ozaki.public import PUBLIC as _PUBLIC
 from ozaki.rounding.error_free import two_product, two_sum
 from ozaki.rowwise import gmean, hmean, layer_norm, log_softmax, logsumexp, rms_norm, softmax
 from ozaki.sums.api import dot, mean, norm, rms, sum, vdot
+from ozaki.sums.central import kurtosis, moment, skew
+from ozaki.sums.convolution import convolve, correlate
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_count, group_dot, group_mean, group_std, group_sum, group_var

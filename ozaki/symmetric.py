@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     quietly,
 )
+from ozaki.api import matmul
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.executors import multiply, multiply_pair
 from ozaki.nonfinite import one_nan
@@ -28,8 +30,9 @@ from ozaki.public import public
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
-from ozaki.sums.statistics import var
+from ozaki.sums.statistics import average, var
 from ozaki.sums.variance import exact_ddof
+from ozaki.sums.weighted import checked_weights, divisor
 
 
 @public("Matrix products")
@@ -88,6 +91,8 @@ def cov(
     *,
     rowvar: bool = True,
     ddof: int = 1,
+    fweights: Any = None,
+    aweights: Any = None,
     accuracy: str | int = "fp64",
     workspace: int | None = None,
 ) -> Array:
@@ -98,19 +103,23 @@ def cov(
     x : real matrix, of a variable in each row; a vector is one variable.
     y : more variables, of as many observations; likewise, but that one row is always one variable.
     rowvar : False if each column is a variable.
-    ddof : the sums of products are divided by n - ddof, for n observations.
+    ddof : the sums of products are divided by n - ddof, for n observations; with weights w = f·a by
+        Σw - ddof·Σ(w·a)/Σw.
+    fweights, aweights : vectors of how often each observation counts, integers, and how reliable it is; as in
+        `ozaki.var`.
     accuracy, workspace : of the product of the deviations from the means, as in `ozaki.gram`.
 
     Returns
     -------
     (m, m) float64 array C, exactly symmetric. Variances on the diagonal are those of `ozaki.var`, correctly
-    rounded. Beside it the error is at most twice that of the accuracy and 16u, both times sqrt(C_ii·C_jj),
-    however large the means are, unless it underflows. NaN for variables with an Inf or NaN.
+    rounded. Beside it the error is at most twice that of the accuracy and 16u, with weights 20u, both times
+    sqrt(C_ii·C_jj), however large the means are, unless it underflows. NaN for variables with an Inf or NaN.
 
     Raises
     ------
-    TypeError : x is not real; ddof is no number. ValueError : x has more than two axes; x and y of different
-        numbers of observations; an unknown accuracy.
+    TypeError : x is not real; ddof is no number; fweights are no integers. ValueError : x has more than two
+        axes; x and y of different numbers of observations; an unknown accuracy; weights that are negative, or
+        no vector of that length. ZeroDivisionError : weights that sum to zero.
 
     Notes
     -----
@@ -119,7 +128,8 @@ def cov(
     so that n·(mean - RN(mean))² <= V², and a rounded deviation is off by at most u(1 + 3u)·|c_k|. The
     exact value for the rounded deviations is thus within 2.1u·V_i·V_j; the second term, at most
     (1 + 3u)·V_i·V_j, adds 4.1u for its four roundings, the product 2.1u with ‖d‖² <= 2(1 + 3u)·V² (which
-    doubles the error of the accuracy), subtraction and division 3.2u: 11.5u in all.
+    doubles the error of the accuracy), subtraction and division 3.2u: 11.5u in all. With weights w and w·d
+    are rounded, too, and Σw and the divisor: 5u more.
 
     References
     ----------
@@ -132,11 +142,12 @@ def cov(
            [-1.,  1.]])
     """
     x = _variables(x, y, rowvar)
+    given = _weights(x, fweights, aweights)
     with quietly(x):
         scaled, exponents = _scaled(x)
-        covariances = _covariances(scaled, exact_ddof(ddof), accuracy, workspace)
+        covariances = _covariances(scaled, exact_ddof(ddof), accuracy, workspace, **given)
         result = namespace(x).ldexp(covariances, exponents[:, None] + exponents)
-        _put_diagonal(result, var(x, axis=1, ddof=ddof))
+        _put_diagonal(result, var(x, axis=1, ddof=ddof, **given))
         return one_nan(result)
 
 
@@ -156,6 +167,18 @@ def _variables(x: Any, y: Any, rowvar: bool) -> Array:
     return rows[0] if y is None else xp.concatenate(rows)
 
 
+def _weights(x: Array, fweights: Any, aweights: Any) -> dict[str, Array]:
+    """Return the weights of observations that are given, as vectors."""
+    given = {"fweights": fweights, "aweights": aweights}
+    found = {name: as_array(w, name) for name, w in given.items() if w is not None}
+    for name, w in found.items():
+        if w.shape != x.shape[1:]:
+            raise ValueError(
+                f"{name} must have a number for each of {x.shape[1]} observations, got {w.shape}"
+            )
+    return found
+
+
 def _scaled(x: Array) -> tuple[Array, Array]:
     """Return rows times powers of two, the largest number from 1/2 to 1, and the exponents taken off."""
     xp = namespace(x)
@@ -164,12 +187,39 @@ def _scaled(x: Array) -> tuple[Array, Array]:
     return xp.ldexp(x, -exponents[:, None]), exponents
 
 
-def _covariances(x: Array, ddof: Fraction, accuracy: str | int, workspace: int | None) -> Array:
+def _covariances(
+    x: Array, ddof: Fraction, accuracy: str | int, workspace: int | None, **given: Array
+) -> Array:
+    if given:
+        return _weighted_covariances(x, ddof, accuracy, workspace, **given)
     n = x.shape[1]
     deviations = x - mean(x, axis=1, keepdims=True)
     sums = exact_sum(deviations, axis=1)
     product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
     return (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, 0))
+
+
+def _weighted_covariances(
+    x: Array,
+    ddof: Fraction,
+    accuracy: str | int,
+    workspace: int | None,
+    fweights: Array | None = None,
+    aweights: Array | None = None,
+) -> Array:
+    """The same with weights, below the diagonal, and above it the same numbers."""
+    weights = checked_weights(x[0] if len(x) else x.sum(axis=0), fweights, aweights, (0,))
+    if not all(bool(namespace(x).isfinite(w).all()) for w in weights):
+        return namespace(x).full((len(x), len(x)), np.nan)
+    total, below = divisor(weights, aweights is not None, ddof)
+    w = prod(weights)
+    deviations = x - average(x, axis=1, weights=w, keepdims=True)
+    weighted = w * deviations
+    sums = exact_sum(weighted, axis=1)
+    product = matmul(weighted, deviations.T, accuracy=accuracy, workspace=workspace)
+    result = (product - sums[:, None] * sums / float(total)) / np.float64(max(below, 0))
+    lower = namespace(x).tril(result)
+    return lower + namespace(x).tril(result, -1).T
 
 
 @public("Covariances and distances")
@@ -179,6 +229,8 @@ def corrcoef(
     y: Any = None,
     *,
     rowvar: bool = True,
+    fweights: Any = None,
+    aweights: Any = None,
     accuracy: str | int = "fp64",
     workspace: int | None = None,
 ) -> Array:
@@ -186,16 +238,16 @@ def corrcoef(
 
     Parameters
     ----------
-    x, y, rowvar, accuracy, workspace : as in `ozaki.cov`.
+    x, y, rowvar, fweights, aweights, accuracy, workspace : as in `ozaki.cov`.
 
     Returns
     -------
     (m, m) float64 array, exactly symmetric, from -1 to 1 and 1 on the diagonal; the error is at most that of
-    the accuracy and 20u. NaN for variables that are constant, or have an Inf or NaN.
+    the accuracy and 20u, with weights 24u. NaN for variables that are constant, or have an Inf or NaN.
 
     Raises
     ------
-    TypeError, ValueError : as `ozaki.cov`.
+    TypeError, ValueError, ZeroDivisionError : as `ozaki.cov`.
 
     References
     ----------
@@ -207,12 +259,12 @@ def corrcoef(
            [-1.,  1.]])
     """
     x = _variables(x, y, rowvar)
-    xp = namespace(x)
+    xp, given = namespace(x), _weights(x, fweights, aweights)
     with quietly(x):
         x, _ = _scaled(x)
-        deviation = xp.sqrt(var(x, axis=1))
+        deviation = xp.sqrt(var(x, axis=1, **given))
         lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
-        result = _covariances(x, Fraction(0), accuracy, workspace)
+        result = _covariances(x, Fraction(0), accuracy, workspace, **given)
         result = result / xp.maximum(deviation[:, None], deviation) / lower
         _put_diagonal(result, deviation / deviation)
         return one_nan(xp.clip(result, -1.0, 1.0))

@@ -176,6 +176,9 @@ OUTPUTS_ON_HOST = 1 << 12
 INTEGER_RATIOS = 4
 """Results that Python's integers round sooner than arrays."""
 
+SHORT_POWERS = 32
+"""Numbers whose products of three and more are enclosed one by one sooner than added up exactly."""
+
 GROUPS_PER_NUMBER = 4
 """With more groups than that, those that have no number are left out: 10,000 numbers of all sizes in 10⁶
 groups took 0.9 GB."""

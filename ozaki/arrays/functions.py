@@ -231,7 +231,7 @@ def _average(
     accuracy: Any, x: Any, axis: Any = None, weights: Any = None, returned: bool = False, **options: Any
 ) -> Any:
     """Return a weighted mean, on request with the sum of weights; None for weights of other shapes."""
-    fits = weights is None or np.shape(weights) == np.shape(x) or (np.ndim(weights) == 1 and axis is not None)
+    fits = weights is None or np.shape(weights) == np.shape(x) or axis is not None
     if not (fits and _rounds(x, 1 if weights is None else weights, integers=True)):
         return None
     return statistics.average(x, axis, weights, options.get("keepdims") is True, returned=returned)
@@ -242,15 +242,16 @@ def _trace(accuracy: Any, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 
 
 
 def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `np.cov` or `np.corrcoef` of real variables that are not weighted."""
+    """Return `np.cov` or `np.corrcoef` of real variables."""
 
     def computed(accuracy: Any, m: Any, y: Any = None, rowvar: bool = True, **options: Any) -> Any:
         biased, ddof = options.pop("bias", False), options.pop("ddof", None)
         given = [np.atleast_1d(x) for x in (m, y) if x is not None]
+        weights = {name: options.pop(name, None) for name in ("fweights", "aweights")}
         if any(x is not None for x in options.values()) or not kinds_of(given) <= set("biuf"):
             return None
         divisor = {} if of is symmetric.corrcoef else {"ddof": (0 if biased else 1) if ddof is None else ddof}
-        return of(*given, rowvar=rowvar, accuracy=accuracy or "fp64", **divisor).squeeze()[()]
+        return of(*given, rowvar=rowvar, accuracy=accuracy or "fp64", **weights, **divisor).squeeze()[()]
 
     return computed
 

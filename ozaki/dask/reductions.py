@@ -34,10 +34,10 @@ from ozaki.sums.arguments import (
     check_mask,
     check_matrices,
     check_ord,
+    weights_along,
 )
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.partial import PartialSums
-from ozaki.sums.statistics import weights_along
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
 
@@ -159,9 +159,9 @@ _DIFFERENCE = """
 
     Raises
     ------
-    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial, mean or
-        returned. In a task: a chunk is masked, sparse or lazy, or of a dtype that the one of its array does
-        not hold.
+    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial, mean,
+        returned, fweights or aweights. In a task: a chunk is masked, sparse or lazy, or of a dtype that the
+        one of its array does not hold.
     ValueError : as `ozaki.{name}`; chunks of unknown sizes.
     MemoryError : in a task, which it names.
 
@@ -181,7 +181,7 @@ _OPERANDS: dict[str, Callable[..., Operands]] = {
 """Of the reductions that take more than one array and the axes."""
 
 
-_IN_MEMORY = {"initial", "mean", "returned"}
+_IN_MEMORY = {"initial", "mean", "returned", "fweights", "aweights"}
 """What functions take of arrays in memory alone."""
 
 

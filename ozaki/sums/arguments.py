@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,27 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
     if len(axes) == len(shape):  # the usual case, in less time
         return (1,) * len(shape) if keepdims else ()
     return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
+
+
+def weights_along(x: Any, weights: Any, axes: tuple[int, ...], name: str = "weights") -> Any:
+    """Return real weights in a shape that broadcasts to that of x; TypeError or ValueError for others."""
+    if weights.dtype.kind == "c":
+        raise TypeError(f"{name} must be real, got {weights.dtype}; take the real part first")
+    if weights.shape == x.shape:
+        return weights
+    if weights.shape != tuple(x.shape[a] for a in axes) or not axes:
+        raise ValueError(
+            f"{name} must have the shape of x, {x.shape}, or of the axes {axes} of it, got {weights.shape}"
+        )
+    weights = weights.transpose(np.argsort(axes).tolist())
+    return weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+
+
+def columns_of(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return x as an (n, m) array, what is reduced over axes along the first."""
+    kept = tuple(a for a in range(x.ndim) if a not in axes)
+    n, m = (prod([x.shape[a] for a in some]) for some in (axes, kept))
+    return x.transpose((*axes, *kept)).reshape(n, m)
 
 
 def summed_dtype(x: Array) -> np.dtype:

@@ -10,10 +10,22 @@ from typing import Any
 
 import numpy as np  # noqa: F401 (of the examples)
 
-from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays, where_lies
+from ozaki.rounding.conversion import narrow
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
-from ozaki.sums.arguments import Axis, DType, Out, axes_of, broadcast_shape, mask_of, numbers
+from ozaki.sums.arguments import (
+    Axis,
+    DType,
+    Out,
+    axes_of,
+    broadcast_shape,
+    deliver,
+    mask_of,
+    numbers,
+    reduced_shape,
+    weights_along,
+)
 from ozaki.sums.exact.summands import products
 from ozaki.sums.table import (
     ABOUT_GIVEN,
@@ -32,6 +44,7 @@ from ozaki.sums.table import (
     without,
 )
 from ozaki.sums.variance import exact_ddof
+from ozaki.sums.weighted import checked_weights, weighted_variances
 
 
 @reduction(VARIANCE)
@@ -47,6 +60,8 @@ def var(
     where: Array | None = None,
     mean: Array | None = None,
     correction: float | None = None,
+    fweights: Array | None = None,
+    aweights: Array | None = None,
 ) -> Any:
     """Return the variance over axes, correctly rounded: the exact one, about the exact mean, rounded once.
 
@@ -59,10 +74,14 @@ def var(
         TypeError for what is none, ValueError for both.
     mean : numbers that broadcast to x: the squares are those of the exact differences from them, where NumPy
         takes them for the mean.
+    fweights, aweights : weights w = f·a as in `numpy.cov`, in shapes as in `average`: how often each number
+        counts, which are integers, and how reliable it is. TypeError or ValueError for negative ones, and for
+        a mean beside them; ZeroDivisionError where they sum to zero.
 
     Returns
     -------
-    (n·Σ|x|² − |Σx|²)/(n·(n − ddof)) rounded to nearest, ties to even. NaN where an element is Inf or
+    (n·Σ|x|² − |Σx|²)/(n·(n − ddof)) rounded to nearest, ties to even; with weights
+    (Σw·Σw|x|² − |Σw·x|²)/((Σw)² − ddof·Σw·a). NaN where an element is Inf or
     NaN, and for the variance of nothing. Where n ≤ ddof, as `numpy.var`: Inf, or NaN if all elements
     are equal.
 
@@ -74,7 +93,10 @@ def var(
     >>> float(var(np.array([1e16, 1e16 + 2, 1e16 + 4]), ddof=1))
     4.0
     """
-    return _spread("var", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
+    options = where, exact_ddof(ddof, correction)
+    if fweights is not None or aweights is not None:
+        return _weighted_spread("var", x, mean, axis, dtype, out, keepdims, *options, fweights, aweights)
+    return _spread("var", x, mean, axis, dtype, out, keepdims, *options)
 
 
 @reduction(DEVIATION)
@@ -90,6 +112,8 @@ def std(
     where: Array | None = None,
     mean: Array | None = None,
     correction: float | None = None,
+    fweights: Array | None = None,
+    aweights: Array | None = None,
 ) -> Any:
     """Return the standard deviation over axes, correctly rounded: the root of the exact variance.
 
@@ -98,7 +122,10 @@ def std(
     >>> float(std(np.array([-3e200, 3e200])))
     3e+200
     """
-    return _spread("std", x, mean, axis, dtype, out, keepdims, where, exact_ddof(ddof, correction))
+    options = where, exact_ddof(ddof, correction)
+    if fweights is not None or aweights is not None:
+        return _weighted_spread("std", x, mean, axis, dtype, out, keepdims, *options, fweights, aweights)
+    return _spread("std", x, mean, axis, dtype, out, keepdims, *options)
 
 
 def _spread(
@@ -130,6 +157,35 @@ def _spread(
     return about((x, given), axis, dtype, out, keepdims, where, ddof=ddof, skip_nan=row.skip_nan)
 
 
+def _weighted_spread(
+    name: str,
+    x: Array,
+    mean: Array | None,
+    axis: Axis,
+    dtype: DType,
+    out: Out,
+    keepdims: bool,
+    where: Array | None,
+    ddof: Fraction,
+    fweights: Array | None,
+    aweights: Array | None,
+) -> Any:
+    """Return weighted variances or standard deviations."""
+    if mean is not None:
+        raise ValueError(
+            "mean is not taken together with fweights or aweights: their variance is about their mean"
+        )
+    x, row = numbers(x, "x"), REDUCTIONS[name]
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    target = row.dtype((x,), dtype, out, shape)
+    mask = None if where is None else mask_of(where, x)
+    given = checked_weights(x, fweights, aweights, axes, mask)
+    x = x if mask is None else without(x, ~mask)
+    result = weighted_variances(x, given, aweights is not None, axes, ddof, row.rounding(target))
+    return deliver(where_lies(x, narrow(result, target)).reshape(shape), out)
+
+
 @reduction(
     Reduction((products, weights), averages, quotient_dtype),
     torch="average",
@@ -152,9 +208,9 @@ def average(
 
     Parameters
     ----------
-    weights : real array of the shape of x or, over a single axis, a vector of its length; None weighs all
-        alike. Of any sign and size. ZeroDivisionError for weights that sum to exactly zero, which a rounded
-        sum may hide.
+    weights : real array of the shape of x, or of its reduced axes, in their order; None weighs all alike. Of
+        any sign and size. ZeroDivisionError for weights that sum to exactly zero, which a rounded sum may
+        hide.
     returned : whether the sums of the weights are returned, too, as the second of two.
 
     >>> average(np.array([1e100, 3.0, -1e100]), weights=np.array([1.0, 2.0, 1.0]))
@@ -176,19 +232,6 @@ def average(
         namespace(x).broadcast_to(given if weights is None else weights, x.shape), axis, result.dtype
     )
     return result, total.reshape(result.shape)
-
-
-def weights_along(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
-    """Return real weights in a shape that broadcasts to that of x; TypeError or ValueError for others."""
-    if weights.dtype.kind == "c":
-        raise TypeError(f"weights must be real, got {weights.dtype}; take the real part first")
-    if weights.shape == x.shape:
-        return weights
-    if len(axes) != 1 or weights.shape != (x.shape[axes[0]],):
-        raise ValueError(
-            f"weights must have the shape of x, {x.shape}, or of one axis of it, got {weights.shape}"
-        )
-    return weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
 
 
 @reduction(replace(SUM, skip_nan=True))

@@ -39,7 +39,7 @@ from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagg
 from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
 from ozaki.sums.variance import Counts, about_given, variances
-from ozaki.tuning import FEW_TERMS, OUTPUTS_ON_HOST
+from ozaki.tuning import FEW_TERMS, INTEGER_RATIOS, OUTPUTS_ON_HOST
 
 T = TypeVar("T", bound=Callable[..., Any])
 Terms = Callable[..., list[list[Summands]]]
@@ -127,6 +127,20 @@ def quotients(sums: FixedPoint, counts: Counts, rounding: Rounding) -> np.ndarra
 
 def _weighted(sums: FixedPoint, total: FixedPoint, rounding: Rounding) -> np.ndarray:
     """Exact sums over exact total weights. ZeroDivisionError for a total of zero, as in NumPy."""
+    if sums.flags.size <= INTEGER_RATIOS:
+        return _weighted_exactly(sums, total, rounding)
+    with np.errstate(all="ignore"):
+        quotient = sums.enclosure().normalized().over(total.enclosure().normalized())
+        values, certain = quotient.rounded(rounding.target)
+    certain &= (values != 0) & (((sums.flags | total.flags) & NOT_FINITE) == 0)
+    hard = np.flatnonzero(~certain)
+    if hard.size:
+        values[hard] = _weighted_exactly(sums.columns(hard), total.columns(hard), rounding)
+    return values
+
+
+def _weighted_exactly(sums: FixedPoint, total: FixedPoint, rounding: Rounding) -> np.ndarray:
+    """The same in integers, with what IEEE 754 makes of zeros, Inf and NaN."""
     divisors, finite = total.integers(), (total.flags & NOT_FINITE) == 0
     if any(is_finite and not d for (d, _), is_finite in zip(divisors, finite, strict=True)):
         raise ZeroDivisionError("weights must not sum to zero")

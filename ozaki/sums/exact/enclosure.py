@@ -18,6 +18,8 @@ from multiword.runtime.arrays import namespace
 _LARGEST_INTEGER = 1 << 53  # integers up to this are float64 numbers
 _REACH = 900  # bits below the first digit that may matter
 _WIDER = 1 + 2.0**-20  # for the roundings of the bounds themselves
+_NEAR = 100  # bits between units in which nothing underflows
+_SMALL = 2.0**-850  # the error of a larger product is a number
 _ROUNDINGS = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 
@@ -54,6 +56,15 @@ class Enclosure:
         high, low = two_sum(high, low)
         return cls(high, low, error * _WIDER, exponent + base_bits * top)
 
+    @classmethod
+    def exactly(cls, x: np.ndarray) -> Enclosure:
+        """Float64 numbers, without error."""
+        return cls(x, 0 * x, 0 * x, 0)
+
+    def normalized(self) -> Enclosure:
+        """In units of their own, in which `high` is 0, or from 1/2 to 1."""
+        return self.scaled(self.exponent + np.frexp(self.high)[1])
+
     def scaled(self, exponent: np.ndarray) -> Enclosure:
         """In other units, in which they are neither huge nor tiny."""
         shift = self.exponent - exponent
@@ -61,22 +72,55 @@ class Enclosure:
         return Enclosure(high, low, error, exponent)
 
     def times(self, other: Enclosure) -> Enclosure:
-        """Products."""
+        """Products; exact of numbers."""
         high, x, y = self.high * other.high, self.high * other.low, self.low * other.high
         low = product_error(self.high, other.high, high) + (x + y)
-        error = (np.abs(x) + np.abs(y)) * _ROUNDINGS + np.abs(low) * _ROUNDINGS
-        error += np.abs(self.low * other.low) + self.error * (np.abs(other.high) + other.error)
-        error += other.error * np.abs(self.high)
-        error = error * _WIDER + 2.0**-1000  # of what underflows
+        error = (np.abs(x) + np.abs(y) + np.abs(low)) * _ROUNDINGS + np.abs(self.low * other.low)
+        some = (np.abs(high) > _SMALL) | (self.high == 0) | (other.high == 0)
+        exact = (self.low == 0) & (other.low == 0) & some
+        error = np.where(exact, 0.0, error * _WIDER + 2.0**-1000)  # of what underflows
+        error += (self.error * (np.abs(other.high) + other.error) + other.error * np.abs(self.high)) * _WIDER
         return Enclosure(*two_sum(high, low), error, self.exponent + other.exponent)
 
     def minus(self, other: Enclosure) -> Enclosure:
         """Differences of values in the same units."""
         high, more = two_sum(self.high, -other.high)
-        low = more + (self.low - other.low)
-        rounding = (np.abs(more) + np.abs(self.low) + np.abs(other.low)) * _ROUNDINGS
-        error = (self.error + other.error + rounding) * _WIDER
+        low, lost = two_sum(self.low, -other.low)
+        low, rest = two_sum(more, low)
+        error = (self.error + other.error + np.abs(lost) + np.abs(rest)) * _WIDER
         return Enclosure(*two_sum(high, low), error, self.exponent)
+
+    def negative(self) -> Enclosure:
+        """The values with the other sign."""
+        return replace(self, high=-self.high, low=-self.low)
+
+    def total(self) -> Enclosure:
+        """Sums over the first axis, of values in the same units."""
+        rows = zip(self.high, self.low, self.error, strict=True)
+        first, *others = (Enclosure(*row, self.exponent) for row in rows)
+        for row in others:
+            first = first.minus(row.negative())
+        return first
+
+    def less(self, other: Enclosure) -> Enclosure:
+        """Differences of values in any units, in units of their own."""
+        larger = np.maximum(self.exponent, other.exponent)
+        unit = np.where(self.high == 0, other.exponent, np.where(other.high == 0, self.exponent, larger))
+        apart = np.abs(self.exponent - other.exponent) > _NEAR
+        result = self.scaled(unit).minus(other.scaled(unit))
+        return replace(result, error=result.error + apart * 2.0**-900).normalized()  # of what underflows
+
+    def over(self, other: Enclosure) -> Enclosure:
+        """Quotients by values; both normalized, none of the divisors 0."""
+        quotient = self.high / other.high
+        product = Enclosure.exactly(quotient).times(replace(other, exponent=0))
+        rest = replace(self, exponent=0).minus(product)
+        low = rest.high / other.high
+        error = rest.error + np.abs(rest.low) + np.abs(rest.high) * _ROUNDINGS
+        error += np.abs(low) * (np.abs(other.low) + other.error)
+        error = error / (np.abs(other.high) - np.abs(other.low) - other.error) * _WIDER
+        error = np.where(error >= 0, error, np.inf)  # of divisors that may be 0
+        return Enclosure(*two_sum(quotient, low), error, self.exponent - other.exponent).normalized()
 
     def divided(self, divisor: np.ndarray) -> Enclosure:
         """Quotients by float64 numbers."""

@@ -18,6 +18,7 @@ from ozaki.sums.exact.rows import WIDTH
 
 EQUALS = {
     "rounded_sums": "sums.rounded_norm",
+    "correlated": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
@@ -144,4 +145,23 @@ def rounded_sums(x, y, columns, divisor, root, single, sums, result):
             for j in range(len(out) if root else 0):
                 high[j], low[j], error[j] = _root(high[j], low[j], error[j])
             undecided += _round(high, low, error, single, out)
+    return undecided
+
+
+def correlated(x, y, single, sums, result):
+    """Write Σ_j x_(i+j)·y_j for every i where x has as many numbers, NaN where that is undecided.
+
+    As `rounded_sums`; the columns are windows of one vector, which are not copied.
+    """
+    undecided, high, low, error = 0, sums[0], sums[1], sums[2]
+    for start in range(0, len(result), WIDTH):
+        out = result[start : start + WIDTH]
+        for i in range(len(out)):
+            high[i], low[i], error[i] = -0.0, 0.0, 0.0
+        for j in range(len(y)):
+            xs, factor = x[start + j : start + j + len(out)], np.float64(y[j])
+            for i in range(len(xs)):
+                total = high[i], low[i], error[i]
+                high[i], low[i], error[i] = add_product(np.float64(xs[i]), factor, *total, single)
+        undecided += _round(high, low, error, single, out)
     return undecided
