@@ -173,9 +173,7 @@ def _weights(x: Array, fweights: Any, aweights: Any) -> dict[str, Array]:
     found = {name: as_array(w, name) for name, w in given.items() if w is not None}
     for name, w in found.items():
         if w.shape != x.shape[1:]:
-            raise ValueError(
-                f"{name} must have a number for each of {x.shape[1]} observations, got {w.shape}"
-            )
+            raise ValueError(f"{name} must be a vector of {x.shape[1]} observations, got shape {w.shape}")
     return found
 
 
@@ -217,7 +215,7 @@ def _weighted_covariances(
     weighted = w * deviations
     sums = exact_sum(weighted, axis=1)
     product = matmul(weighted, deviations.T, accuracy=accuracy, workspace=workspace)
-    result = (product - sums[:, None] * sums / float(total)) / np.float64(max(below, 0))
+    result = (product - sums[:, None] * sums / float(total)) / np.float64(max(below, Fraction(0)))
     lower = namespace(x).tril(result)
     return lower + namespace(x).tril(result, -1).T
 

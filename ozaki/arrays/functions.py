@@ -18,7 +18,7 @@ from ozaki import api, contractions, elementary, linalg, symmetric
 from ozaki.arrays.signals import signalled, warn_of_few
 from ozaki.public import PUBLIC
 from ozaki.sums import api as sums
-from ozaki.sums import cumulative, statistics
+from ozaki.sums import convolution, cumulative, statistics
 from ozaki.sums.table import REDUCTIONS, quotient_dtype
 
 
@@ -256,6 +256,16 @@ def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+def _convolution(of: Callable[..., Any], usual: str) -> Callable[..., Any]:
+    """Return `np.convolve` or `np.correlate` of vectors; None for what NumPy makes of numbers and others."""
+
+    def computed(accuracy: Any, a: Any, v: Any, mode: str = usual) -> Any:
+        vectors = np.ndim(a) == 1 == np.ndim(v) and 0 not in (np.size(a), np.size(v))
+        return of(a, v, mode) if vectors and _rounds(a, v) else None
+
+    return computed
+
+
 def _linear(solve: Callable[..., Any]) -> Callable[..., Any]:
     return lambda accuracy, *args, **options: solve(*args, **options)
 
@@ -325,6 +335,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.trace: _trace,
     np.cov: _covariances(symmetric.cov),
     np.corrcoef: _covariances(symmetric.corrcoef),
+    np.convolve: _convolution(convolution.convolve, "full"),
+    np.correlate: _convolution(convolution.correlate, "valid"),
     np.dot: _dot,
     np.vdot: _vdot,
     np.inner: _inner,

@@ -30,6 +30,7 @@ from tests.fuzz import (
     exact_matmul,
     exact_products,
     exact_state,
+    exact_statistics,
     exact_sums,
     exact_words,
     functions,
@@ -43,7 +44,7 @@ from tests.fuzz.draw import Draw
 from tests.fuzz.tally import Tally, one_case, one_thread, reproducer, run, seed_of
 
 _MODULES = (
-    *(exact_products, exact_matmul, exact_sums, exact_state, exact_words, exact_bounds),
+    *(exact_products, exact_matmul, exact_sums, exact_statistics, exact_state, exact_words, exact_bounds),
     *(exact_int8, exact_linalg, functions, spectra, shared, solvers, situations, mixtures),
 )
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}

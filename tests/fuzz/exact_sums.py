@@ -277,16 +277,17 @@ def _running(row: np.ndarray, fmt) -> list[float]:
 
 
 def average(draw: Draw) -> None:
-    """`ozaki.average` with weights of any sign, of the array's shape or along one axis."""
+    """`ozaki.average` with weights of any sign, of the array's shape or of its axes."""
     x = array_of(draw, "x", (*FLOATS, *INTEGERS))
     axis, axes = chosen_axis(draw, x.ndim)
-    shape = (x.shape[axes[0]],) if len(axes) == 1 and draw.chance(0.4) else x.shape
+    shape = tuple(x.shape[a] for a in axes) if axes and draw.chance(0.4) else x.shape
     w = draw.array("weights", shape, (*REAL, *INTEGERS), draw.kind())
     if (both := common_dtype(x, w)) is None:
         return
     target = FLOAT64 if both.kind in "iub" else both
     every = plain(w)
     if shape != x.shape:
+        every = every.transpose(np.argsort(axes))
         every = np.broadcast_to(
             every.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)]), x.shape
         )

@@ -1,0 +1,217 @@
+"""Sums over windows that move along a row, compiled with numba: digits to which numbers are added, and taken.
+
+A number is an integer of 53 bits in units of the row, three digits of 32 bits; its square has five. Digits
+are not carried: what leaves a window takes exactly what it brought, so that they stay below 2**33 times the
+numbers of a window. A sum is read from carried copies, its leading digits as high + low.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float64, int64, types, void
+
+from multiword.runtime.compiled import BIAS, POWERS
+from multiword.runtime.jit import jit, pasted
+from ozaki.sums.exact.enclosure_numba import _divided, _root, rounded, two_sum
+from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
+
+EQUALS = {
+    "rolled": "sums.rounded_variance",
+}
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
+_MASK = (1 << 32) - 1
+_FRACTION = (1 << 52) - 1
+_MINUS_ZERO = ~MAGNITUDE
+_LARGEST = 2.0**53  # divisors are float64 numbers below
+_WIDER = 1 + 2.0**-20
+
+
+@pasted
+def _add(x, sign, unit, sums, squares):
+    """Add a finite number to digits, and its square to others unless there are none."""
+    pattern = bits_of(x)
+    exponent = (pattern >> 52) & 2047
+    m = (pattern & _FRACTION) | (1 << 52) if exponent else pattern & _FRACTION
+    place = max(exponent, 1) - unit
+    low, high = m & _MASK, m >> 32
+    k, shift = np.uint64(place >> 5), place & 31  # unsigned ones need not be looked at for a sign
+    above, more = (high << shift), low << shift
+    signed = sign if pattern >= 0 else -sign
+    sums[k] += signed * (more & _MASK)
+    above += (more >> 32) & _MASK
+    sums[k + np.uint64(1)] += signed * (above & _MASK)
+    sums[k + np.uint64(2)] += signed * (above >> 32)
+    if len(squares) == 0:
+        return
+    k, shift = np.uint64(2 * place >> 5), (2 * place) & 31
+    square = np.uint64(low) * np.uint64(low)
+    first = np.int64(square & np.uint64(_MASK))
+    middle = np.int64(square >> np.uint64(32)) + 2 * low * high
+    last = (middle >> 32) + high * high
+    carry = 0
+    for digit in (first, middle & _MASK, last & _MASK, last >> 32):
+        shifted = (digit << shift) + carry
+        squares[k] += sign * (shifted & _MASK)
+        carry = shifted >> 32
+        k += np.uint64(1)
+    squares[k] += sign * carry
+
+
+@pasted
+def _carried(digits, room):
+    """Write the magnitude of a number in digits that are not carried to room; return its sign."""
+    more = 0
+    for k in range(len(digits)):
+        more = (digits[k] + more) >> 32
+    sign, more = 1 | more >> 63, 0
+    for k in range(len(digits)):
+        value = sign * digits[k] + more
+        room[k], more = value & _MASK, value >> 32
+    return sign
+
+
+@pasted
+def _spread(count, squares, room, product):
+    """Write count·Σx² − (Σx)² to `product`; room has the digits of the magnitude of Σx."""
+    more = 0
+    for k in range(len(squares)):
+        value = squares[k] + more
+        product[k], more = value & _MASK, value >> 32
+    product[len(squares)], more = more, 0
+    for k in range(len(squares) + 1):
+        value = product[k] * count + more
+        product[k], more = value & _MASK, value >> 32
+    top = len(room)
+    while top > 0 and room[top - 1] == 0:
+        top -= 1
+    for i in range(top):
+        if room[i] == 0:
+            continue
+        more, k = 0, i
+        while k - i < top or more != 0:
+            value = product[k] + more
+            more = 0
+            if k - i < top:
+                part = np.uint64(room[i]) * np.uint64(room[k - i])
+                value -= np.int64(part & np.uint64(_MASK))
+                more = -np.int64(part >> np.uint64(32))
+            product[k], more = value & _MASK, more + (value >> 32)
+            k += 1
+
+
+@pasted
+def _leading(digits):
+    """Carried digits as high + low with an error, in units of the first that is not 0, and which that is."""
+    top = len(digits) - 1
+    while top > 0 and digits[top] == 0:
+        top -= 1
+    second = digits[top - 1] if top > 0 else 0
+    third = digits[top - 2] if top > 1 else 0
+    fourth = digits[top - 3] if top > 2 else 0
+    high = ((digits[top] << 21) | (second >> 11)) * 2.0**-21
+    low, error = two_sum((((second & 2047) << 32) | third) * 2.0**-64, fourth * 2.0**-96)
+    error = abs(error)
+    for k in range(top - 3):
+        if digits[k] != 0:
+            error += 2.0**-96
+    high, low = two_sum(high, low)
+    return high, low, error, top
+
+
+@pasted
+def _value(digits, exponent, divisor, root, single):
+    """What carried digits in units of 2**exponent round to, divided, or their root; NaN if undecided."""
+    high, low, error, top = _leading(digits)
+    if high == 0:
+        return 0.0
+    if divisor != 1:
+        high, low, error = _divided(high, low, error, divisor)
+        error = error / divisor * _WIDER
+    exponent += 32 * top
+    if root:
+        high, low, error = _root(high, low, error)
+        exponent //= 2
+    value = rounded(high, low, error, single)
+    place = ((bits_of(value) >> 52) & 2047) - BIAS + exponent  # of its first bit
+    within = -125 < place < 128 if single else -1021 < place < 1024
+    return value * POWERS[exponent + BIAS] if within and abs(exponent) < BIAS else np.nan
+
+
+@pasted
+def _ordinary(digits, room, exponent, count, squares, divisor, spread, root, single):
+    """The result of a window of finite numbers."""
+    total, product = room[: len(digits)], room[len(digits) :]
+    sign, value_digits = _carried(digits, total), total
+    if spread:
+        _spread(count, squares, total, product)
+        sign, exponent, value_digits = 1, 2 * exponent, product
+    return sign * _value(value_digits, exponent, divisor, root, single)
+
+
+@jit(
+    void(
+        types.Array(float64, 2, "C", readonly=True),
+        *(int64, int64, int64, int64),
+        *(boolean, boolean, boolean, int64, boolean),
+        *(int64[::1], int64[::1], int64[::1], float64[:, ::1], boolean[:, ::1]),
+    )
+)
+def rolled(
+    x,
+    window,
+    ahead,
+    min_count,
+    unit,
+    divided,
+    spread,
+    root,
+    ddof,
+    single,
+    sums,
+    squares,
+    room,
+    result,
+    certain,
+):
+    """Write sums, means, variances or deviations of windows of rows, and which of them are certain.
+
+    window, ahead : the window of element i are so many numbers up to i + ahead. NaN are left out.
+    min_count : of how many numbers there is a result; NaN of fewer.
+    unit : of digits, a biased exponent.
+    divided, spread, root, ddof : whether sums are divided by counts, are variances, or their roots.
+    sums, squares, room : scratch; squares are empty unless spread.
+    """
+    n, exponent = x.shape[1], unit - 1075
+    for row in range(len(x)):
+        sums[:], squares[:] = 0, 0
+        first, end, count, ordinary, above, below = 0, 0, 0, 0, 0, 0
+        xs, results, decided = x[row], result[row], certain[row]
+        for i in range(n):
+            while (end < n and end <= i + ahead) or (first < end and first <= i + ahead - window):
+                entering = end < n and end <= i + ahead
+                v, sign = (xs[end], 1) if entering else (xs[first], -1)
+                end, first = (end + 1, first) if entering else (end, first + 1)
+                if v != v:
+                    continue
+                count += sign
+                if abs(v) == np.inf:
+                    above, below = above + sign * (v > 0), below + sign * (v < 0)
+                    continue
+                ordinary += sign * (bits_of(v) != _MINUS_ZERO)
+                if v != 0:
+                    _add(v, sign, unit, sums, squares)
+            value, known = np.nan, True
+            few = count < min_count or (count == 0 and divided) or (spread and count <= ddof)
+            if not few and above + below == 0:
+                if not spread and ordinary == 0:  # −0 alone, or nothing
+                    value = -0.0 if count > 0 and (divided or count == end - first) else 0.0
+                else:
+                    divisor = 1.0 if not divided else float64(count)
+                    if spread:
+                        divisor *= count - ddof
+                    value = _ordinary(sums, room, exponent, count, squares, divisor, spread, root, single)
+                    known = value == value and divisor < _LARGEST
+            elif not few and not spread and (above == 0 or below == 0):
+                value = np.inf if above > 0 else -np.inf
+            results[i], decided[i] = value, known

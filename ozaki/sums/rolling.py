@@ -1,0 +1,218 @@
+"""Sums, means and variances of windows that move along an axis, each correctly rounded, in time of the axis.
+
+An exact state takes what enters a window and gives back what leaves it (`exact/windows_numba.py`): whatever
+has gone by leaves no trace, as it does in differences of running sums.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, where_lies
+from multiword.runtime.compiled import compiled
+from multiword.runtime.options import exactly, integer
+from ozaki.public import public
+from ozaki.rounding.conversion import narrow
+from ozaki.sums.arguments import DType, axes_of, format_of, numbers, real_result_dtype
+from ozaki.sums.table import REDUCTIONS
+from ozaki.sums.variance import exact_ddof
+
+_LOOPS = "ozaki.sums.exact.windows_numba"
+_MOST = 1 << 30  # numbers of a window, of which digits are 64 bits
+_INFINITE = 2047  # the exponent field of Inf and NaN
+
+
+@public("Sums", dask=True)
+@on_device_of_arrays
+def rolling_sum(
+    x: Array,
+    window: int,
+    axis: int = -1,
+    min_count: int | None = None,
+    center: bool = False,
+    dtype: DType = None,
+) -> Array:
+    """Return the sums of windows along an axis, each correctly rounded: pandas' `rolling(window).sum()`.
+
+    Element i is the sum of the `window` numbers up to it, NaN left out. It depends on these alone, where a
+    difference of running sums has the rounding errors of all before. The time does not depend on the window.
+
+    Parameters
+    ----------
+    x : real array, NumPy or CuPy (whose windows are added up on the host); integers that float64 holds.
+    window : how many numbers a window has, at least 1; at the ends it has fewer.
+    axis : along which windows move.
+    min_count : of how many numbers that are not NaN there is a result, NaN for fewer; by default `window`.
+    center : whether window i is centred at i: it ends (window − 1)//2 numbers later.
+    dtype : of the results, by default that of x, and float64 for integers and booleans.
+
+    Returns
+    -------
+    Array of the shape of x, of the exact values rounded to nearest, ties to even; Inf and NaN as IEEE 754
+    adds. pandas takes Inf for NaN.
+
+    Raises
+    ------
+    TypeError : x is not real, or has integers that float64 does not hold; window, axis or min_count is no
+        integer. ValueError : window < 1; min_count negative, or larger than window; an axis that x does not
+        have.
+
+    References
+    ----------
+    Kulisch, Computer Arithmetic and Validity, chapter 8 (sums in fixed point, each rounded once).
+
+    >>> rolling_sum(np.array([1e100, 1.0, 2.0, np.nan, 4.0]), 2, min_count=1)
+    array([1.e+100, 1.e+100, 3.e+000, 2.e+000, 4.e+000])
+    """
+    return _rolling("nansum", "a sum", x, window, axis, min_count, center, dtype)
+
+
+@public("Sums", dask=True)
+@on_device_of_arrays
+def rolling_mean(
+    x: Array,
+    window: int,
+    axis: int = -1,
+    min_count: int | None = None,
+    center: bool = False,
+    dtype: DType = None,
+) -> Array:
+    """Return the means of windows along an axis, each correctly rounded: pandas' `rolling(window).mean()`.
+
+    As `ozaki.rolling_sum`; differs in dividing by how many numbers of a window are not NaN.
+
+    >>> rolling_mean(np.array([1e100, 1.0, 2.0, 6.0]), 2, center=True)
+    array([      nan, 5.0e+99, 1.5e+00, 4.0e+00])
+    """
+    return _rolling("nanmean", "a mean", x, window, axis, min_count, center, dtype)
+
+
+@public("Sums", dask=True)
+@on_device_of_arrays
+def rolling_var(
+    x: Array,
+    window: int,
+    axis: int = -1,
+    min_count: int | None = None,
+    center: bool = False,
+    dtype: DType = None,
+    ddof: float = 0,
+) -> Array:
+    """Return the variances of windows along an axis, each correctly rounded: pandas' `rolling(window).var()`.
+
+    As `ozaki.rolling_sum`; differs as `nanvar` does from `nansum`: about the exact mean of the window, NaN
+    where it has no more than ddof numbers.
+
+    Parameters
+    ----------
+    x, window, axis, min_count, center, dtype : as in `rolling_sum`.
+    ddof : as in `var`; pandas has 1.
+
+    >>> rolling_var(np.array([1e16, 1e16 + 2, 1e16 + 4, 0.0]), 3, ddof=1)[:3]
+    array([nan, nan,  4.])
+    """
+    return _rolling("nanvar", "a variance", x, window, axis, min_count, center, dtype, ddof)
+
+
+@public("Sums", dask=True)
+@on_device_of_arrays
+def rolling_std(
+    x: Array,
+    window: int,
+    axis: int = -1,
+    min_count: int | None = None,
+    center: bool = False,
+    dtype: DType = None,
+    ddof: float = 0,
+) -> Array:
+    """Return the standard deviations of windows along an axis, each correctly rounded.
+
+    As `ozaki.rolling_var`; differs in the root, which is rounded once.
+
+    >>> rolling_std(np.array([-3e200, 3e200, 3e200]), 2)
+    array([   nan, 3.e+200, 0.e+000])
+    """
+    return _rolling("nanstd", "a standard deviation", x, window, axis, min_count, center, dtype, ddof)
+
+
+def window_of(window: Any, min_count: Any, center: bool) -> tuple[int, int, int]:
+    """Return a window's length, how far it reaches ahead, and of how many numbers there is a result."""
+    length = integer("window", window)
+    least = length if min_count is None else integer("min_count", min_count)
+    if length < 1:
+        raise ValueError(f"window must be at least 1, got {length}")
+    if not 0 <= least <= length:
+        raise ValueError(f"min_count must be from 0 to window, which is {length}, got {least}")
+    return length, (length - 1) // 2 if center else 0, least
+
+
+def _rolling(
+    name: str,
+    what: str,
+    x: Any,
+    window: Any,
+    axis: Any,
+    min_count: Any,
+    center: bool,
+    dtype: DType,
+    ddof: Any = 0,
+) -> Array:
+    """Return the results of windows, of the reduction that leaves out NaN."""
+    x, (length, ahead, least) = numbers(x, "x"), window_of(window, min_count, center)
+    if x.dtype.kind == "c":
+        raise TypeError(f"x must be real, got {x.dtype}; take the real and the imaginary part")
+    (along,) = axes_of(integer("axis", axis), x.ndim)
+    target, options = real_result_dtype(x, dtype, None, x.shape, what), {}
+    if name in ("nanvar", "nanstd"):
+        options["ddof"] = exact_ddof(ddof)
+    moved = namespace(x).moveaxis(exactly("x", x, np.float64), along, -1)
+    rows = np.ascontiguousarray(on_host(moved)).reshape(prod(moved.shape[:-1]), x.shape[along])
+    result, certain = _quickly(rows, length, ahead, least, name, target, options)
+    _complete(rows, length, ahead, least, name, target, options, result, certain)
+    shaped = where_lies(x, narrow(result, target)).reshape(moved.shape)
+    return namespace(x).moveaxis(shaped, -1, along)
+
+
+def _quickly(
+    x: np.ndarray, length: int, ahead: int, least: int, name: str, target: np.dtype, options: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The results that compiled loops are certain of, as float64, and which these are."""
+    result, certain = np.empty(x.shape), np.zeros(x.shape, bool)
+    precision, ddof = format_of(target).precision, options.get("ddof", 0)
+    simple = precision in (24, 53) and ddof == int(ddof) and abs(ddof) < _MOST > x.shape[1]
+    if not (simple and x.size) or (loops := compiled(_LOOPS)) is None:
+        return result, certain
+    length, ahead = min(length, 2 * x.shape[1] + 1), min(ahead, x.shape[1])  # which are as long
+    exponents = (x.view(np.int64) >> 52) & _INFINITE
+    counts = (x != 0) & (exponents < _INFINITE)
+    unit = max(1, int(exponents.min(where=counts, initial=_INFINITE)))
+    highest = max(unit, int(exponents.max(where=counts, initial=0))) - unit
+    spread, digits = name in ("nanvar", "nanstd"), (highest >> 5) + 4
+    squares = (2 * highest >> 5) + 6 if spread else 0
+    scratch = (np.zeros(n, np.int64) for n in (digits, squares, digits + squares + 2))
+    kinds = name != "nansum", spread, name == "nanstd"
+    rounding = int(ddof), precision == 24
+    loops.rolled(x, length, ahead, least, unit, *kinds, *rounding, *scratch, result, certain)
+    return result, certain
+
+
+def _complete(
+    x: np.ndarray,
+    length: int,
+    ahead: int,
+    least: int,
+    name: str,
+    target: np.dtype,
+    options: dict[str, Any],
+    result: np.ndarray,
+    certain: np.ndarray,
+) -> None:
+    """Compute what is not certain, window by window."""
+    for row, i in zip(*np.nonzero(~certain), strict=True):
+        end = i + ahead + 1
+        window = x[row, max(0, end - length) : end]
+        few = np.count_nonzero(window == window) < least
+        result[row, i] = np.nan if few else REDUCTIONS[name].of((window,), (0,), target, **options)

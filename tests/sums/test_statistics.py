@@ -1,0 +1,138 @@
+"""Weighted variances and covariances, moments and convolutions, against fractions and NumPy's conventions."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ozaki
+from tests.fuzz.fixed import check_family
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((4, 30)) + 1e6 * np.arange(4)[:, None]
+F, A = RNG.integers(0, 4, 30), RNG.random(30)
+
+
+@pytest.mark.parametrize("name", ["var, std with weights", "moment, skew, kurtosis", "convolve, correlate"])
+def test_each_is_the_exact_value_rounded_once(name):
+    check_family(name, 120)
+
+
+@pytest.mark.parametrize("given", [{"fweights": F}, {"aweights": A}, {"fweights": F, "aweights": A}])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_weighted_covariances_are_within_their_bound(given, ddof):
+    """Of exactly computed ones; variances are those of `var`."""
+
+    def exact(x):
+        return [Fraction(float(v)) for v in x]
+
+    f, a = (exact(given.get(n, np.ones(30))) for n in ("fweights", "aweights"))
+    w, rows = [p * q for p, q in zip(f, a, strict=True)], [exact(row) for row in X]
+    total = sum(w)
+    below = total - ddof * sum(p * q for p, q in zip(w, a, strict=True)) / total
+    centred = [[v - sum(map(lambda p, q: p * q, w, row)) / total for v in row] for row in rows]
+    found = ozaki.cov(X, ddof=ddof, **given)
+    assert (found == found.T).all()
+    assert found.diagonal().tolist() == ozaki.var(X, axis=1, ddof=ddof, **given).tolist()
+    for i in range(4):
+        for j in range(4):
+            value = sum(p * x * y for p, x, y in zip(w, centred[i], centred[j], strict=True)) / below
+            size = np.sqrt(found[i, i] * found[j, j])
+            assert abs(float(value - Fraction(float(found[i, j])))) <= 3 * 2.0**-53 * size
+    assert np.allclose(found, np.cov(X, ddof=ddof, **given), 1e-6)
+    assert np.allclose(
+        ozaki.corrcoef(X, **given), found / np.sqrt(np.outer(found.diagonal(), found.diagonal()))
+    )
+
+
+def test_weights_of_several_axes_are_numpys():
+    x, w = RNG.standard_normal((4, 5, 6)), RNG.random((6, 4))
+    for axis, weights in (((2, 0), w), ((0, 2), w.T), ((0, 1, 2), np.abs(x)), (1, w[:5, 0])):
+        for keepdims in (False, True):
+            expected = np.average(x, axis, weights, keepdims=keepdims)
+            assert np.allclose(ozaki.average(x, axis, weights, keepdims), expected)
+            if axis != (0, 1, 2):
+                assert np.allclose(np.average(ozaki.array(x), axis, weights, keepdims=keepdims), expected)
+
+
+def test_weights_that_do_not_fit_are_refused():
+    for function in (ozaki.var, ozaki.std):
+        with pytest.raises(TypeError, match="fweights must be integers"):
+            function(X, axis=1, fweights=A)
+        with pytest.raises(ValueError, match="aweights must not be negative"):
+            function(X, axis=1, aweights=-A)
+        with pytest.raises(ValueError, match="fweights must have the shape"):
+            function(X, axis=0, fweights=F)
+        with pytest.raises(ValueError, match="mean is not taken"):
+            function(X, axis=1, mean=0.0, aweights=A)
+        with pytest.raises(ZeroDivisionError):
+            function(X, axis=1, fweights=0 * F)
+    for function in (ozaki.cov, ozaki.corrcoef):
+        with pytest.raises(ValueError, match="fweights must be a vector of 30 observations"):
+            function(X, fweights=F[1:])
+        with pytest.raises(ZeroDivisionError):
+            function(X, fweights=0 * F)
+        assert np.isnan(function(X, aweights=np.where(A[0] == A, np.nan, A))).all()
+
+
+def test_a_mask_leaves_out_numbers_and_their_weights():
+    where = RNG.random(X.shape) < 0.7
+    for name in ("var", "std"):
+        of = getattr(ozaki, name)
+        expected = [of(row[mask], ddof=1, aweights=A[mask]) for row, mask in zip(X, where, strict=True)]
+        masked = np.where(where, X, np.nan)
+        assert of(masked, axis=1, ddof=1, aweights=A, where=where).tolist() == expected
+
+
+def test_moments_of_few_equal_and_missing_numbers_are_scipys():
+    stats = pytest.importorskip("scipy.stats")
+    rows = [[1.0], [1.0, 2.0], [1.0, 2.0, 4.0], [2.0, 2.0, 2.0, 2.0], [1.0, np.nan, 2.0], [np.inf, 1.0]]
+    for row in rows:
+        for bias in (True, False):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected = stats.skew(row, bias=bias), stats.kurtosis(row, bias=bias)
+            found = ozaki.skew(np.array(row), bias=bias), ozaki.kurtosis(np.array(row), bias=bias)
+            assert np.allclose(found, expected, equal_nan=True), (row, bias)
+    assert np.isnan(ozaki.skew(np.ones((0, 3)))).tolist() == [True] * 3
+    assert ozaki.skew(np.ones((3, 0))).shape == (0,)
+    assert ozaki.moment([1.0, 2.0], order=0) == 1.0
+    for bad, error in (
+        ({"order": -1}, ValueError),
+        ({"order": 1.5}, TypeError),
+        ({"center": "0"}, TypeError),
+    ):
+        with pytest.raises(error):
+            ozaki.moment([1.0, 2.0], **bad)
+    with pytest.raises(TypeError, match="x must be real"):
+        ozaki.skew(np.array([1j, 2.0]))
+
+
+def test_many_rows_of_all_sizes_have_the_bits_of_single_ones():
+    """Enclosures decide most of many rows, integers all of a few."""
+    x = np.ldexp(RNG.standard_normal((60, 7)), RNG.integers(-40, 40, (60, 7)))
+    x[::5], x[1::7], x[2] = np.arange(7.0), 3.25, np.array([-2.0, -1, 0, 0, 0, 1, 2])
+    long = np.tile(x, 6)
+    for of in (ozaki.skew, ozaki.kurtosis, lambda v, axis=0: ozaki.moment(v, 3, axis)):
+        for rows in (x, long, x * 2.0**-600, x * 2.0**300):
+            every = of(rows, axis=1)
+            assert every.tobytes() == np.array([of(row) for row in rows]).tobytes()
+
+
+def test_convolutions_of_ints_and_of_arrays_that_do_not_fit():
+    for dtype in (np.int8, np.uint64, bool):
+        a, v = np.array([1, 0, 1, 1], dtype), np.array([1, 1], dtype)
+        for name in ("convolve", "correlate"):
+            for mode in ("full", "same", "valid"):
+                expected = getattr(np, name)(a, v, mode)
+                got = getattr(ozaki, name)(a, v, mode)
+                assert (got.dtype, got.tolist()) == (expected.dtype, expected.tolist())
+    x = ozaki.array([1e200, 1.0, -1e200])
+    assert np.convolve(x, np.ones(3))[2] == 1.0
+    assert np.correlate(x, np.ones(3)).tolist() == [1.0]
+    for bad in (np.ones((2, 2)), np.ones(0), 1.0):
+        with pytest.raises(ValueError, match="must be a vector"):
+            ozaki.convolve(bad, np.ones(2))
+    with pytest.raises(ValueError, match="mode"):
+        ozaki.correlate(np.ones(2), np.ones(2), "all")
