@@ -167,16 +167,16 @@ def _vdot(accuracy: Any, a: Any, b: Any) -> Any:
 
 
 def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return norms of vectors, and Frobenius norms of matrices; None for NumPy's others."""
+    """Return norms of vectors and of matrices; None for NumPy's others, which are errors."""
     reduced = np.ndim(x) if axis is None else max(np.size(axis), 1)
     known = (
         (ord is None and (axis is None or reduced <= 2))
         or (reduced == 1 and isinstance(ord, int | float))
-        or (ord in ("fro", "f") and reduced == 2)
+        or (reduced == 2 and ord in ("fro", "f", "nuc", 1, -1, 2, -2, np.inf, -np.inf))
     )
     if not (known and _rounds(x, integers=True)):
         return None
-    return sums.norm(x, ord if reduced == 1 else None, axis=axis, keepdims=keepdims)
+    return linalg.norm(x, ord, tuple(axis) if isinstance(axis, list) else axis, keepdims)
 
 
 _SHARED = {"keepdims", "initial", "where", "ddof", "mean", "correction"}

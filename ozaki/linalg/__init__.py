@@ -18,6 +18,7 @@ from ozaki.linalg.functions import (
     solve_triangular,
 )
 from ozaki.linalg.least_squares import lstsq
+from ozaki.linalg.singular_values import cond, matrix_rank, norm, pinv
 from ozaki.linalg.spectral import eigh, eigvalsh, svd, svdvals
 
 __all__ = public_names(__name__)

@@ -197,13 +197,15 @@ def solve_triangular(
 
 @public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
-def solve(a: Any, b: Any) -> Array:
+def solve(a: Any, b: Any, *, errors: str = "raise") -> Array:
     """Solve AX = B by LU factorization, with the same bits on every machine; as `numpy.linalg.solve`.
 
     Parameters
     ----------
     a : (..., n, n) array of real or complex numbers, NumPy or CuPy.
     b : (n,) array or (..., n, m) array of right sides; stacks broadcast.
+    errors : "raise" for a LinAlgError that names the singular matrices of a stack by index, or "nan" for NaN
+        as the results of these.
 
     Returns
     -------
@@ -223,13 +225,13 @@ def solve(a: Any, b: Any) -> Array:
     array([1., 1.])
     """
     matrix, right, one = systems(a, b, finite=False)
-    x = each(lambda m, y: within_range(factor_lu.solver(m), y), matrix, right, like=(a, b))
+    x = each(lambda m, y: within_range(factor_lu.solver(m), y), matrix, right, like=(a, b), errors=errors)
     return x[..., 0] if one else x
 
 
 @public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
-def inv(a: Any) -> Array:
+def inv(a: Any, *, errors: str = "raise") -> Array:
     """Invert a matrix, or each of a stack, with the same bits on every machine; as `numpy.linalg.inv`.
 
     As `ozaki.linalg.solve`; differs in that the right sides are those of the identity.
@@ -241,7 +243,7 @@ def inv(a: Any) -> Array:
     """
     matrix = square(a, finite=False)
     dtype = result_dtype(as_array(a, "a"), as_array(a, "a"))
-    return solve(a, namespace(matrix).eye(matrix.shape[-1], dtype=dtype))
+    return solve(a, namespace(matrix).eye(matrix.shape[-1], dtype=dtype), errors=errors)
 
 
 @public_in("ozaki.linalg", "The same bits")
@@ -291,13 +293,14 @@ def slogdet(a: Any) -> SlogdetResult:
 
 @public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
-def cholesky(a: Any, /, *, upper: bool = False) -> Array:
+def cholesky(a: Any, /, *, upper: bool = False, errors: str = "raise") -> Array:
     """Factorize A = LLᴴ, with the same bits on every machine; as `numpy.linalg.cholesky`.
 
     Parameters
     ----------
     a : (..., n, n) Hermitian or symmetric array; only its lower triangle is read, or the upper one.
     upper : return U with A = UᴴU.
+    errors : as in `solve`, for matrices that are not positive definite.
 
     Returns
     -------
@@ -323,7 +326,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
             raise LinAlgError("Matrix is not positive definite")
         return factor if upper else factor.conj().swapaxes(-1, -2)
 
-    return each(factor, square(a, finite=False), like=(a,))
+    return each(factor, square(a, finite=False), like=(a,), errors=errors)
 
 
 @public_in("ozaki.linalg", "The same bits")

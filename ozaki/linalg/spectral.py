@@ -10,15 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.public import public_in
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, where_lies
-from multiword.runtime.options import check_choice
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    namespace,
+    on_device_of_arrays,
+    on_host,
+    where_lies,
+)
+from multiword.runtime.options import check_choice, integer
+from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_qr
-from ozaki.linalg.arguments import matrices, numbers, square
+from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square
 from ozaki.linalg.arithmetic import scaled_to_one
+from ozaki.linalg.functions import cholesky, solve_triangular
 from ozaki.linalg.reflectors import reflected
 from ozaki.linalg.rotations import diagonalize
 from ozaki.linalg.small import calls
-from ozaki.linalg.stacks import each
+from ozaki.linalg.stacks import each, narrowed
 from ozaki.linalg.two_sided import Reflectors, bidiagonalize, tridiagonalize
 
 
@@ -39,7 +49,14 @@ class SVDResult(NamedTuple):
 
 @public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(
+    a: Any,
+    UPLO: Any = "L",
+    *,
+    b: Any = None,
+    subset_by_index: tuple[int, int] | None = None,
+    errors: str = "raise",
+) -> EighResult:
     """Return eigenvalues and eigenvectors of a Hermitian matrix; as `numpy.linalg.eigh`.
 
     The bits are the same on every machine. For proved bounds see `ozaki.linalg.verified.eigh`.
@@ -47,7 +64,13 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     Parameters
     ----------
     a : (..., n, n) Hermitian or symmetric array, NumPy or CuPy; the diagonal is taken as real.
-    UPLO : "L" or "U", or in lower case: which triangle is read.
+    UPLO : "L" or "U", or in lower case: which triangle is read. A matrix in its place is b, as in
+        `scipy.linalg.eigh`.
+    b : positive definite matrices, of which the same triangle is read: the values are those of Ax = λBx, and
+        the vectors have xᴴBx = 1. B = LLᴴ, and y = Lᴴx are the vectors of L⁻¹AL⁻ᴴ.
+    subset_by_index : the first and the last of the values that are returned, counted from 0. All are
+        computed.
+    errors : as in `solve`, for Inf and NaN, and matrices b that are not positive definite.
 
     Returns
     -------
@@ -55,25 +78,79 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
     Raises
     ------
-    TypeError : not numbers; a UPLO that is no string, as the second matrix of a generalized problem.
-    ValueError : another UPLO. numpy.linalg.LinAlgError : not square; an Inf or a NaN in that triangle.
+    TypeError : not numbers. ValueError : another UPLO; a subset that is none. numpy.linalg.LinAlgError : not
+        square, or of two sizes; an Inf or a NaN in that triangle; b not positive definite.
 
     References
     ----------
-    Golub and Van Loan, Matrix Computations, section 8.3.
+    Golub and Van Loan, Matrix Computations, sections 8.3 and 8.7.
 
     >>> import numpy as np, ozaki.linalg
     >>> values, vectors = ozaki.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
     >>> values, bool(np.abs(np.abs(vectors) - np.sqrt(0.5)).max() < 1e-15)
     (array([1., 3.]), True)
     """
-    triangle = _triangle(UPLO)
-    return EighResult(*each(lambda x: _eigenpairs(x, triangle, True), square(a, finite=False), like=(a,)))
+    if b is None and not isinstance(UPLO, str):
+        b, UPLO = UPLO, "L"
+    check_choice("UPLO", UPLO, ("L", "U", "l", "u"))
+    triangle, matrix = UPLO.upper(), square(a, finite=False)
+    chosen = _subset(subset_by_index, matrix.shape[-1])
+    if b is not None:
+        values, vectors = _generalized(a, b, triangle, errors)
+    else:
+        values, vectors = each(lambda x: _eigenpairs(x, triangle, True), matrix, like=(a,), errors=errors)
+    return EighResult(values[..., chosen], vectors[..., chosen])
+
+
+def _subset(ends: Any, n: int) -> slice:
+    """The indices from a first to a last one; of all without them."""
+    if ends is None:
+        return slice(None)
+    try:
+        first, last = (integer("subset_by_index", end) for end in ends)
+    except TypeError:
+        raise TypeError(f"subset_by_index must be two integers, got {ends!r}") from None
+    if not 0 <= first <= last < n:
+        raise ValueError(f"subset_by_index must be from 0 to {n - 1}, in order, got {ends!r}")
+    return slice(first, last + 1)
+
+
+def _generalized(a: Any, b: Any, triangle: str, errors: str) -> tuple[Array, Array]:
+    """The eigenpairs of Ax = λBx, by those of L⁻¹AL⁻ᴴ, B = LLᴴ."""
+    matrix, definite = (_hermitian(square(x, finite=False), triangle) for x in (a, b))
+    check_same_device(a=matrix, b=definite)
+    if matrix.shape[-1] != definite.shape[-1]:
+        raise LinAlgError(f"a and b must be of one size, got shapes {matrix.shape} and {definite.shape}")
+    lower = cholesky(definite, errors=errors)
+
+    def divided(x: Array) -> Array:
+        return solve_triangular(lower, x, lower=True, check_finite=False)
+
+    symmetric = divided(divided(matrix).swapaxes(-1, -2).conj())
+    values, y = eigh(symmetric, errors=errors)
+    vectors = solve_triangular(lower, y, trans="C", lower=True, check_finite=False)
+    return narrowed((values, vectors), result_dtype(as_array(a, "a"), as_array(b, "b")))
+
+
+def _hermitian(x: Array, triangle: str) -> Array:
+    """The whole matrices of which triangles are read."""
+    xp = namespace(x)
+    half = xp.triu(x) if triangle == "U" else xp.tril(x)
+    turned = half.swapaxes(-1, -2).conj()
+    strict = xp.tril(turned, -1) if triangle == "U" else xp.triu(turned, 1)
+    return half + strict
 
 
 @public_in("ozaki.linalg", "The same bits")
 @on_device_of_arrays
-def eigvalsh(a: Any, UPLO: str = "L") -> Array:
+def eigvalsh(
+    a: Any,
+    UPLO: Any = "L",
+    *,
+    b: Any = None,
+    subset_by_index: tuple[int, int] | None = None,
+    errors: str = "raise",
+) -> Array:
     """Return the eigenvalues of a Hermitian matrix; as `numpy.linalg.eigvalsh`.
 
     As `ozaki.linalg.eigh`; differs in what is returned: the eigenvalues alone, with the same bits.
@@ -82,8 +159,13 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Array:
     >>> ozaki.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
     array([1., 3.])
     """
-    triangle = _triangle(UPLO)
-    return each(lambda x: _eigenpairs(x, triangle, False)[0], square(a, finite=False), like=(a,))
+    if b is not None or not isinstance(UPLO, str):
+        return eigh(a, UPLO, b=b, subset_by_index=subset_by_index, errors=errors).eigenvalues
+    check_choice("UPLO", UPLO, ("L", "U", "l", "u"))
+    matrix, triangle = square(a, finite=False), UPLO.upper()
+    chosen = _subset(subset_by_index, matrix.shape[-1])
+    values = each(lambda x: _eigenpairs(x, triangle, False)[0], matrix, like=(a,), errors=errors)
+    return values[..., chosen]
 
 
 @public_in("ozaki.linalg", "The same bits")
@@ -138,17 +220,6 @@ def _of_hermitian(a: Any, vectors: bool) -> Any:
     signs = xp.take_along_axis(xp.copysign(xp.ones_like(values), values), order, axis=-1)
     u = xp.take_along_axis(x, order[..., None, :], axis=-1)
     return SVDResult(u, sizes, (u * signs[..., None, :]).swapaxes(-1, -2).conj())
-
-
-def _triangle(UPLO: Any) -> str:
-    """The triangle that is read, "L" or "U"."""
-    if not isinstance(UPLO, str):
-        raise TypeError(
-            f"UPLO must be 'L' or 'U', got {type(UPLO).__name__}. For the generalized problem Ax = λBx, with "
-            "B = LLᴴ from cholesky, pass L⁻¹AL⁻ᴴ, which solve_triangular makes; x is L⁻ᴴ times its vectors"
-        )
-    check_choice("UPLO", UPLO, ("L", "U", "l", "u"))
-    return UPLO.upper()
 
 
 def approximate(name: str, a: Array) -> Any:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, converted, device_of, namespace, quietly
+from multiword.runtime.options import check_choice
 from ozaki.arguments import result_dtype
+from ozaki.linalg.arguments import LinAlgError
 from ozaki.linalg.small import calls
 from ozaki.nonfinite import one_nan
 
 
-def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any:
+def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...], errors: str = "raise") -> Any:
     """What a function of matrices makes of each of a stack, in the precision of the arrays as they came.
 
-    It is given small matrices together, as (s, m, n) arrays, and others one by one.
+    It is given small matrices together, as (s, m, n) arrays, and others one by one. Where it fails,
+    LinAlgError names the matrices of the stack, or the results of these alone are NaN, for errors="nan".
     """
-    first, xp = stacks[0], namespace(stacks[0])
+    check_choice("errors", errors, ("raise", "nan"))
+    first = stacks[0]
     arrays = [as_array(x, "a") for x in like]
     dtype = result_dtype(arrays[0], arrays[-1])
     batches = {x.shape[:-2] for x in stacks}
@@ -27,19 +31,67 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any
     with device_of(first), quietly(first):
         if calls.takes(*stacks):
             together = [_in_line(x, batch) for x in stacks]
-            return _narrowed(_in_shape(work(*together), batch), dtype)
-        if not batch:
-            return _narrowed(work(*stacks), dtype)
-        matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
-        results = [work(*(x[index] for x in matrices)) for index in np.ndindex(batch)]
-        count, results = len(results), results or [work(*map(_stand_in, stacks))]
+            try:
+                return narrowed(_in_shape(work(*together), batch), dtype)
+            except LinAlgError:
+                return narrowed(_one_by_one(work, stacks, batch, errors, small=True), dtype)
+        return narrowed(_one_by_one(work, stacks, batch, errors), dtype)
 
-        def stacked(part: Sequence[Array]) -> Array:
-            return xp.stack(part)[:count].reshape(*batch, *part[0].shape)
 
-        if not isinstance(results[0], tuple):
-            return _narrowed(stacked(results), dtype)
-        return _narrowed(tuple(map(stacked, zip(*results, strict=True))), dtype)
+def _one_by_one(
+    work: Callable[..., Any],
+    stacks: Sequence[Array],
+    batch: tuple[int, ...],
+    errors: str,
+    small: bool = False,
+) -> Any:
+    """The results of matrices one after the other; `small` ones as stacks of one."""
+    xp, results, failures = namespace(stacks[0]), [], {}
+    matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
+
+    def of(arrays: Iterable[Array]) -> Any:
+        return _in_shape(work(*(x[None] for x in arrays)), ()) if small else work(*arrays)
+
+    for index in np.ndindex(batch):
+        try:
+            results.append(of([x[index] for x in matrices]))
+        except LinAlgError as error:
+            failures[index] = error
+            results.append(None)
+    if failures and errors == "raise":
+        raise _of_matrices(failures)
+    if failures or not results:
+        stand_in = of([*map(_stand_in, stacks)])
+        results = [_nan_like(stand_in) if x is None else x for x in results]
+        count, results = len(results), results or [stand_in]
+    else:
+        count = len(results)
+    if not batch:
+        return results[0]
+
+    def stacked(part: Sequence[Array]) -> Array:
+        return xp.stack(part)[:count].reshape(*batch, *part[0].shape)
+
+    if not isinstance(results[0], tuple):
+        return stacked(results)
+    return tuple(map(stacked, zip(*results, strict=True)))
+
+
+def _of_matrices(failures: dict[tuple[int, ...], LinAlgError]) -> LinAlgError:
+    """The first error, which says of which matrices of a stack it is."""
+    (first, error), *_ = failures.items()
+    if not first:
+        return error
+    shown = ", ".join(str(list(index))[1:-1] if len(index) == 1 else str(index) for index in [*failures][:5])
+    more = f" and {len(failures) - 5} more" if len(failures) > 5 else ""
+    return LinAlgError(f"{error}: matrices {shown}{more} of the stack; errors='nan' gives NaN for these")
+
+
+def _nan_like(result: Any) -> Any:
+    """NaN in place of results."""
+    if isinstance(result, tuple):
+        return tuple(map(_nan_like, result))
+    return namespace(result).full_like(result, np.nan if result.dtype.kind in "fc" else 0)
 
 
 def _in_line(stack: Array, batch: tuple[int, ...]) -> Array:
@@ -63,10 +115,10 @@ def _stand_in(stack: Array) -> Array:
     return xp.zeros(shape, stack.dtype) if stack.dtype.kind in "iu" else xp.eye(*shape, dtype=stack.dtype)
 
 
-def _narrowed(result: Any, dtype: np.dtype) -> Any:
+def narrowed(result: Any, dtype: np.dtype) -> Any:
     """Results in the precision of a dtype, NaNs as the canonical one; integers as they are."""
     if isinstance(result, tuple):
-        return tuple(_narrowed(x, dtype) for x in result)
+        return tuple(narrowed(x, dtype) for x in result)
     if result.dtype.kind not in "fc":
         return result
     if dtype.char not in "dD":  # a GPU's conversion has a NaN of its own

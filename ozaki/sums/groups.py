@@ -124,8 +124,8 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     x, y = numbers(x, "x"), numbers(y, "y")
     broadcast_shape(x=x.shape, y=y.shape)
     x, y = check_same_device(x=x, y=y).broadcast_arrays(x, y)
-    x, index, shape = _labelled(x, labels, num_groups, "x")
-    return _grouped("dot", (x, y), index, shape, dtype)
+    x, index, shape = labelled(x, labels, num_groups, "x")
+    return grouped("dot", (x, y), index, shape, dtype)
 
 
 @public("Sums")
@@ -203,11 +203,11 @@ def by_group(
     name: str, values: Any, labels: Any, num_groups: int, dtype: DType = None, **options: Any
 ) -> Array:
     """Return the results of a reduction of one array, group by group."""
-    x, index, shape = _labelled(values, labels, num_groups)
-    return _grouped(name, (x,), index, shape, dtype, **options)
+    x, index, shape = labelled(values, labels, num_groups)
+    return grouped(name, (x,), index, shape, dtype, **options)
 
 
-def _labelled(
+def labelled(
     values: Any, labels: Any, num_groups: Any, name: str = "values"
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Return the array, its labels, from wherever to wherever, and the shape of a result."""
@@ -219,7 +219,7 @@ def _labelled(
     return x, index, (*x.shape[:-1], groups)
 
 
-def _grouped(
+def grouped(
     name: str,
     arrays: tuple[Array, ...],
     index: Array,
@@ -268,8 +268,8 @@ def _grouped_sparsely(
     """The same, of the groups that have numbers alone: the others take no memory but their results'."""
     check_labels(index, shape[-1])
     used, renumbered = namespace(index).unique(index, return_inverse=True)
-    some = _grouped(name, arrays, renumbered, (*shape[:-1], len(used)), dtype, **options)
-    nothing = _grouped(name, tuple(x[..., :0] for x in arrays), index[:0], (*shape[:-1], 1), dtype, **options)
+    some = grouped(name, arrays, renumbered, (*shape[:-1], len(used)), dtype, **options)
+    nothing = grouped(name, tuple(x[..., :0] for x in arrays), index[:0], (*shape[:-1], 1), dtype, **options)
     result = namespace(index).empty(shape, some.dtype)
     result[...], result[..., used] = nothing, some
     return result

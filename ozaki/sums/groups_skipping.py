@@ -1,0 +1,161 @@
+"""Sums by group that leave out NaN, and weighted means by group: exact, rounded once."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.options import integer
+from ozaki.public import public
+from ozaki.sums.arguments import DType, broadcast_shape, numbers
+from ozaki.sums.exact.groups import check_labels
+from ozaki.sums.groups import by_group, columns_of, grouped, labelled
+from ozaki.sums.table import is_nan, without
+from ozaki.sums.variance import exact_ddof
+
+
+@public("Sums")
+@on_device_of_arrays
+def group_nansum(
+    values: Array, labels: Array, num_groups: int, dtype: DType = None, *, min_count: int = 0
+) -> Any:
+    """Return the sum of what is not NaN in each group, correctly rounded: pandas' `groupby(keys).sum()`.
+
+    As `ozaki.group_sum`; differs in NaN, and numbers with a NaN part, which count as 0.
+
+    Parameters
+    ----------
+    values, labels, num_groups, dtype : as in `group_sum`.
+    min_count : of how many numbers there is a result, NaN of fewer; for it integers have float64 sums.
+
+    >>> group_nansum(np.array([1e100, np.nan, 1.0, -1e100]), np.array([0, 1, 0, 0]), 2, min_count=1)
+    array([ 1., nan])
+    """
+    return _without_nan("sum", values, labels, num_groups, dtype, min_count)
+
+
+@public("Sums")
+@on_device_of_arrays
+def group_nanmean(
+    values: Array, labels: Array, num_groups: int, dtype: DType = None, *, min_count: int = 1
+) -> Any:
+    """Return the mean of what is not NaN in each group, correctly rounded.
+
+    As `ozaki.group_nansum`; differs as `group_mean` does.
+
+    >>> group_nanmean(np.array([1e100, np.nan, 2.0, -1e100]), np.array([0, 1, 0, 0]), 2)
+    array([0.66666667,        nan])
+    """
+    return _without_nan("mean", values, labels, num_groups, dtype, min_count)
+
+
+@public("Sums")
+@on_device_of_arrays
+def group_nanvar(
+    values: Array,
+    labels: Array,
+    num_groups: int,
+    dtype: DType = None,
+    ddof: float = 0,
+    *,
+    min_count: int = 1,
+) -> Any:
+    """Return the variance of what is not NaN in each group, correctly rounded.
+
+    As `ozaki.group_nansum`; differs as `group_var` does, and in NaN where a group has no more than ddof.
+
+    Parameters
+    ----------
+    values, labels, num_groups, dtype, min_count : as in `group_nansum`.
+    ddof : as in `var`.
+
+    >>> group_nanvar(np.array([1e16, np.nan, 1e16 + 2, 1e16 + 4]), np.array([0, 1, 0, 0]), 2, ddof=1)
+    array([ 4., nan])
+    """
+    return _without_nan("var", values, labels, num_groups, dtype, min_count, ddof)
+
+
+@public("Sums")
+@on_device_of_arrays
+def group_nanstd(
+    values: Array,
+    labels: Array,
+    num_groups: int,
+    dtype: DType = None,
+    ddof: float = 0,
+    *,
+    min_count: int = 1,
+) -> Any:
+    """Return the standard deviation of what is not NaN in each group, correctly rounded.
+
+    As `ozaki.group_nanvar`; differs in the root.
+
+    >>> group_nanstd(np.array([-3e200, np.nan, 3e200]), np.array([0, 0, 0]), 1)
+    array([3.e+200])
+    """
+    return _without_nan("std", values, labels, num_groups, dtype, min_count, ddof)
+
+
+@public("Sums")
+@on_device_of_arrays
+def group_average(values: Array, labels: Array, num_groups: int, weights: Array) -> Any:
+    """Return the weighted mean of each group, correctly rounded: exact sums, divided and rounded once.
+
+    As `ozaki.group_mean`; differs as `average` does from `mean`.
+
+    Parameters
+    ----------
+    values, labels, num_groups : as in `group_sum`.
+    weights : real array that broadcasts to values. ZeroDivisionError where those of a group that has numbers
+        sum to exactly zero.
+
+    >>> x, labels = np.array([1e100, 3.0, -1e100, 5.0]), np.array([0, 0, 0, 2])
+    >>> group_average(x, labels, 3, weights=np.array([1.0, 2.0, 1.0, 4.0]))
+    array([1.5, nan, 5. ])
+    """
+    x, w = numbers(values, "values"), numbers(weights, "weights")
+    xp = check_same_device(values=x, weights=w)
+    if w.dtype.kind == "c":
+        raise TypeError(f"weights must be real, got {w.dtype}; take the real part first")
+    if broadcast_shape(values=x.shape, weights=w.shape) != x.shape:
+        raise ValueError(f"weights must broadcast to values, of shape {x.shape}, got shape {w.shape}")
+    x, index, shape = labelled(x, labels, num_groups)
+    check_labels(index, shape[-1])
+    used, renumbered = xp.unique(index, return_inverse=True)
+    arrays, dense = (x, xp.broadcast_to(w, x.shape)), (*shape[:-1], len(used))
+    means = grouped("average", arrays, renumbered, dense, None)
+    result = xp.full(shape, np.nan, means.dtype)
+    result[..., used] = means
+    return result
+
+
+def _without_nan(
+    name: str,
+    values: Any,
+    labels: Any,
+    num_groups: Any,
+    dtype: DType,
+    min_count: Any,
+    ddof: Any = None,
+) -> Array:
+    """Return the results of a reduction of what is not NaN, group by group."""
+    x, index, shape = labelled(values, labels, num_groups)
+    check_labels(index, shape[-1])
+    if (least := integer("min_count", min_count)) < 0:
+        raise ValueError(f"min_count must not be negative, got {least}")
+    if x.dtype.kind in "iub" and least > 0 and dtype is None:
+        dtype = np.float64
+    xp, columns, flat = namespace(x), columns_of(index, prod(shape[:-1]), shape[-1]), x.reshape(-1)
+    options, present = {} if ddof is None else {"ddof": exact_ddof(ddof)}, columns
+    if x.dtype.kind not in "iub" and bool((missing := is_nan(flat)).any()):
+        present = columns[~missing]
+        flat, columns = (without(flat, missing), columns) if name == "sum" else (flat[~missing], present)
+    result = by_group(name, flat, columns, prod(shape), dtype, **options)
+    limit = max(least - 1, float(options.get("ddof", -1)))
+    if limit >= 0:
+        counts = xp.bincount(present, minlength=prod(shape))
+        result = xp.where(counts <= limit, xp.asarray(np.nan, result.dtype), result)
+    return result.reshape(shape)
