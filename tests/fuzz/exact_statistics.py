@@ -18,6 +18,7 @@ from tests.fuzz.exact_sums import (
     form,
     out_for,
     targets,
+    weighted_mean,
 )
 from tests.oracle import FORMATS, part_dtype, parts, rounded_ratio, rounded_root
 from tests.reductions import REFERENCES
@@ -235,7 +236,25 @@ def rolling(draw: Draw) -> None:
     check_one_nan(f"rolling_{name}: NaN", got)
 
 
+def group_averages(draw: Draw) -> None:
+    """`ozaki.group_average` of vectors: the exact weighted mean of every group that has numbers."""
+    n, count = draw.size("n", 0, 60), draw.size("groups", 1, 9)
+    x = draw.array("x", (n,), (*REAL, *INTEGERS), draw.kind())
+    w = abs(draw.array("weights", (n,), (np.float32, np.float64), draw.kind(0)))
+    if (both := common_dtype(x, w)) is None:
+        return
+    labels = draw.rng.integers(0, count, n)
+    groups = [(plain(x)[labels == g], plain(w)[labels == g]) for g in range(count)]
+    if any(len(of_w) and not of_w.any() for _, of_w in groups):
+        return
+    fmt = FORMATS[both]
+    found = [weighted_mean(*group, fmt) if len(group[0]) else math.nan for group in groups]
+    got = ozaki.group_average(x, labels, count, w)
+    check_same("group_average", got, complete([found], (count,), both))
+
+
 CHECKS = {
+    "group_average": group_averages,
     "rolling sums": rolling,
     "var, std with weights": weighted_variances,
     "moment, skew, kurtosis": moments,

@@ -298,14 +298,14 @@ def average(draw: Draw) -> None:
         return
     fmt = FORMATS[part_dtype(target)]
     found = [
-        [_weighted(*pair, fmt) for pair in zip(columns(part, axes), rows, strict=True)] for part in values
+        [weighted_mean(*pair, fmt) for pair in zip(columns(part, axes), rows, strict=True)] for part in values
     ]
     keepdims = draw.pick("keepdims", False, True)
     got = ozaki.average(x, axis, w, keepdims)
     check_reduction(draw, "average", got, complete(found, form(x.shape, axes, keepdims), target), None)
 
 
-def _weighted(row: np.ndarray, weights: np.ndarray, fmt) -> float:
+def weighted_mean(row: np.ndarray, weights: np.ndarray, fmt) -> float:
     (n, e, above), (d, f, below) = real_dot([(1, row, weights)]), real_sum(weights)
     if n and above is below is None:
         return rounded_ratio(n if d > 0 else -n, abs(d), e - f, fmt)

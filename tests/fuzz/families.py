@@ -29,6 +29,8 @@ _SYSTEMS = "linalg.solve linalg.inv linalg.det linalg.slogdet linalg.lstsq linal
 _TEXTBOOK = "near_sum acc_sum sum_k extract_vector two_sum two_product"
 _EINSUM = "einsum tensordot inner outer vecdot matvec"
 _GROUPS = "group_sum group_mean group_var group_std group_dot group_count ExactSum"
+_GROUPS_WITHOUT_NAN = "group_nansum group_nanmean group_nanvar group_nanstd"
+_RANKS = "linalg.pinv linalg.matrix_rank linalg.cond linalg.norm"
 _CORE = "multiword.TensorCore"
 
 _ROWS = " ".join(name for name, r in PUBLIC.items() if r.heading == "Functions of rows")
@@ -61,9 +63,10 @@ FAMILIES = {
     "convolve, correlate": Family("convolve correlate", INTEGERS),
     "near_sum, acc_sum, …": Family(_TEXTBOOK, INTEGERS),
     "ExactSum": Family("ExactSum", INTEGERS),
-    "groups": Family(_GROUPS, INTEGERS),
+    "groups": Family(f"{_GROUPS} {_GROUPS_WITHOUT_NAN}", INTEGERS),
+    "group_average": Family("group_average", INTEGERS),
     "fingerprint": Family("fingerprint", BITS),
-    "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS}", BITS),
+    "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS} {_RANKS}", BITS),
     "linalg: clusters": Family(_SPECTRA, LAPACK),
     "elementary functions": Family(" ".join(elementary.NAMES), INTEGERS),
     "functions of complex numbers": Family(" ".join(PARTS), INTEGERS),

@@ -189,7 +189,11 @@ def contractions(draw: Draw) -> Call:
     return Call(specs, lambda _, x: [function(*x.values(), accuracy="exact")], oracle=oracle)
 
 
-GROUPED = ("group_sum", "group_mean", "group_var", "group_std", "group_dot", "ExactSum.add_groups")
+WITHOUT_NAN = ("group_nansum", "group_nanmean", "group_nanvar", "group_nanstd")
+GROUPED = (
+    *("group_sum", "group_mean", "group_var", "group_std", "group_dot", "ExactSum.add_groups"),
+    *WITHOUT_NAN,
+)
 
 
 def groups(draw: Draw) -> Call:
@@ -210,7 +214,7 @@ def groups(draw: Draw) -> Call:
         if name == "ExactSum.add_groups":
             total = ozaki.ExactSum(x["x"].dtype.newbyteorder("="), (count,)).add_groups(x["x"], index)
             return [total.round(), ozaki.group_count(index, count)]
-        options = {"ddof": ddof} if name in ("group_var", "group_std") else {}
+        options = {"ddof": ddof} if name.endswith(("var", "std")) else {}
         return [getattr(ozaki, name)(*x.values(), index, count, **options), ozaki.group_count(index, count)]
 
     def oracle(x: dict, results: list) -> None:
@@ -248,7 +252,7 @@ def _of_group(name: str, rows: list[np.ndarray], ddof: float, dtype: np.dtype) -
     if name == "group_dot":
         return dots(*rows, fmt, False)
     of = name.removeprefix("group_") if name != "ExactSum.add_groups" else "sum"
-    return REFERENCES[of](row, fmt, **({"ddof": ddof} if of in ("var", "std") else {}))
+    return REFERENCES[of](row, fmt, **({"ddof": ddof} if of.endswith(("var", "std")) else {}))
 
 
 def residuals(draw: Draw) -> Call:
@@ -374,6 +378,10 @@ LINALG: dict[str, Callable[[Any, Any], list]] = {
     "cholesky": lambda a, b: [ozaki.linalg.cholesky(_definite(a))],
     "qr": lambda a, b: list(ozaki.linalg.qr(a)),
     "eigh": lambda a, b: [*ozaki.linalg.eigh(a), ozaki.linalg.eigvalsh(a)],
+    "eigh, definite b": lambda a, b: list(ozaki.linalg.eigh(a, b=_definite(a), subset_by_index=(0, 0))),
+    "pinv": lambda a, b: [ozaki.linalg.pinv(_tall(a))],
+    "matrix_rank": lambda a, b: [ozaki.linalg.matrix_rank(a), ozaki.linalg.cond(a)],
+    "norm": lambda a, b: [ozaki.linalg.norm(a, p, (-2, -1)) for p in (1, -np.inf, 2, "nuc")],
     "svd": lambda a, b: [*ozaki.linalg.svd(_tall(a)), ozaki.linalg.svdvals(a)],
     "solve_triangular": lambda a, b: [ozaki.linalg.solve_triangular(a, b, lower=True)],
 }

@@ -151,7 +151,30 @@ TABLES: dict[str, tuple[Function, ...]] = {
         ),
         *(
             Function(f"ozaki.{f.__name__}", "values", lambda x, f=f: f(x, like(_LABELS, x), 2), takes="axes")
-            for f in (ozaki.group_sum, ozaki.group_mean, ozaki.group_var, ozaki.group_std)
+            for f in (
+                *(ozaki.group_sum, ozaki.group_mean, ozaki.group_var, ozaki.group_std),
+                *(ozaki.group_nansum, ozaki.group_nanmean, ozaki.group_nanvar, ozaki.group_nanstd),
+            )
+        ),
+        Function(
+            "ozaki.group_average",
+            "values",
+            lambda x: ozaki.group_average(x, like(_LABELS, x), 2, like(np.ones(len(_LABELS)), x)),
+            takes="axes",
+        ),
+        *(
+            Function(f"ozaki.{name}", "x", partial(getattr(ozaki, name), axis=None), holds="real")
+            for name in ("moment", "skew", "kurtosis")
+        ),
+        *(
+            Function(
+                f"ozaki.{name}", "x", partial(getattr(ozaki, name), window=1), takes="axes", holds="real"
+            )
+            for name in ("rolling_sum", "rolling_mean", "rolling_var", "rolling_std")
+        ),
+        *(
+            Function(f"ozaki.{f.__name__}", "a", lambda x, f=f: f(x, x), VECTOR, "vector")
+            for f in (ozaki.convolve, ozaki.correlate)
         ),
         Function("ozaki.group_dot", "x", lambda x: ozaki.group_dot(x, x, like(_LABELS, x), 2), takes="axes"),
         Function("ozaki.fingerprint", "x", ozaki.fingerprint),

@@ -28,7 +28,7 @@ def test_groups_have_the_bits_of_their_numbers(name, dtype):
             found = SKIPPING[name](x, LABELS, 6, min_count=least, **options)
             for row, results in zip(x, found, strict=True):
                 for group, result in enumerate(results):
-                    part = row[LABELS == group]
+                    part = row[group == LABELS]
                     part = part if dtype is np.int64 else part[~np.isnan(part)]
                     alone = getattr(ozaki, f"nan{name}")(part, dtype=found.dtype, **options)
                     expected = np.asarray(np.nan if part.size < least else alone, found.dtype)
@@ -61,11 +61,15 @@ def test_weighted_means_are_those_of_each_group(dtype):
         every = np.broadcast_to(weights, x.shape)
         for i in range(3):
             for group in (0, 1, 2, 3, 5):
-                of = LABELS == group
+                of = group == LABELS
                 assert found[i, group] == ozaki.average(x[i, of], weights=every[i, of])
         assert np.isnan(found[:, 4]).all()
     with pytest.raises(ZeroDivisionError):
         ozaki.group_average(x, LABELS, 6, np.where(LABELS == 3, 0.0, 1.0))
-    for bad, error in ((np.ones(3), ValueError), (np.ones(80) * 1j, TypeError), (np.ones((2, 3, 80)), ValueError)):
+    for bad, error in (
+        (np.ones(3), ValueError),
+        (np.ones(80) * 1j, TypeError),
+        (np.ones((2, 3, 80)), ValueError),
+    ):
         with pytest.raises(error, match="weights"):
             ozaki.group_average(x, LABELS, 6, bad)

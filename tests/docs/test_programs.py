@@ -1,0 +1,48 @@
+"""The programs of `examples/` that are no tutorials print what they say, in a second or two."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def program(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_sensor_pipeline_forgets_what_is_broken(capsys):
+    pipeline = program("sensor_pipeline")
+    pipeline.main()
+    shown = capsys.readouterr().out
+    assert "the broken value among them: True" in shown
+    assert "rows in another order, the same bits: True" in shown
+    x = pipeline.readings(np.random.default_rng(5))[1]
+    assert abs(pipeline.by_differences(x)[160] - np.nanmean(x[131:161])) > 0.1
+
+
+def test_the_regression_table_is_the_certified_one(capsys):
+    """Of NIST's statistical reference datasets, Longley, fifteen digits."""
+    program("regression_table").main()
+    shown = capsys.readouterr().out
+    assert "rows in another order, the same bits: True" in shown
+    table = program("regression_table").regression(*split(program("regression_table").LONGLEY))
+    certified = [
+        *(-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683),
+        *(-1.03322686717359, -0.511041056535807e-01, 1829.15146461355),
+    ]
+    errors = [
+        *(890420.383607373, 84.9149257747669, 0.334910077722432e-01, 0.488399681651699),
+        *(0.214274163161675, 0.226073200069370, 455.478499142212),
+    ]
+    assert np.allclose(table.coefficients, certified, rtol=1e-13, atol=0)
+    assert np.allclose(table.errors, errors, rtol=1e-11, atol=0)
+    assert abs(table.r_squared - 0.995479004577296) < 1e-14
+
+
+def split(data):
+    return data[:, 1:], data[:, 0]
