@@ -18,7 +18,6 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     quietly,
 )
-from ozaki.api import matmul
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.executors import multiply, multiply_pair
 from ozaki.nonfinite import one_nan
@@ -214,7 +213,8 @@ def _weighted_covariances(
     deviations = x - average(x, axis=1, weights=w, keepdims=True)
     weighted = w * deviations
     sums = exact_sum(weighted, axis=1)
-    product = matmul(weighted, deviations.T, accuracy=accuracy, workspace=workspace)
+    request = request_of(x, accuracy, "auto", None, "auto", workspace)
+    product = multiply(Factor(weighted, 0), Factor(deviations.T, 1), 1.0, None, None, request, None)
     result = (product - sums[:, None] * sums / float(total)) / np.float64(max(below, Fraction(0)))
     lower = namespace(x).tril(result)
     return lower + namespace(x).tril(result, -1).T

@@ -64,6 +64,8 @@ def _rolled(
     """The lazy results of windows."""
     length, ahead, least = window_of(window, min_count, center)
     x = without_empty_chunks(checked_chunks(x, "x"))
+    if not x.ndim:
+        raise ValueError("x must have an axis along which windows move, got a number")
     (along,) = axes_of(integer("axis", axis), x.ndim)
     target = real_result_dtype(x._meta, options["dtype"], None, (), "the result of a window")
     if x.dtype.kind == "c":

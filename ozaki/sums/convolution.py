@@ -79,7 +79,7 @@ def _vectors(a: Any, v: Any) -> tuple[Array, Array]:
     check_same_device(a=a, v=v)
     for name, x in (("a", a), ("v", v)):
         if x.ndim != 1 or not x.size:
-            raise ValueError(f"{name} must be a vector of one number or more, got shape {x.shape}")
+            raise ValueError(f"{name} must be a vector that is not empty, got shape {x.shape}")
     return a, v
 
 

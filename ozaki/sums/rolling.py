@@ -17,10 +17,10 @@ from multiword.runtime.options import exactly, integer
 from ozaki.public import public
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import DType, axes_of, format_of, numbers, real_result_dtype
+from ozaki.sums.exact.extraction import LOOPS
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
 
-_LOOPS = "ozaki.sums.exact.windows_numba"
 _MOST = 1 << 30  # numbers of a window, of which digits are 64 bits
 _INFINITE = 2047  # the exponent field of Inf and NaN
 
@@ -164,6 +164,8 @@ def _rolling(
     x, (length, ahead, least) = numbers(x, "x"), window_of(window, min_count, center)
     if x.dtype.kind == "c":
         raise TypeError(f"x must be real, got {x.dtype}; take the real and the imaginary part")
+    if not x.ndim:
+        raise ValueError("x must have an axis along which windows move, got a number")
     (along,) = axes_of(integer("axis", axis), x.ndim)
     target, options = real_result_dtype(x, dtype, None, x.shape, what), {}
     if name in ("nanvar", "nanstd"):
@@ -183,7 +185,7 @@ def _quickly(
     result, certain = np.empty(x.shape), np.zeros(x.shape, bool)
     precision, ddof = format_of(target).precision, options.get("ddof", 0)
     simple = precision in (24, 53) and ddof == int(ddof) and abs(ddof) < _MOST > x.shape[1]
-    if not (simple and x.size) or (loops := compiled(_LOOPS)) is None:
+    if not (simple and x.size) or (loops := compiled(LOOPS)) is None:
         return result, certain
     length, ahead = min(length, 2 * x.shape[1] + 1), min(ahead, x.shape[1])  # which are as long
     exponents = (x.view(np.int64) >> 52) & _INFINITE
@@ -195,7 +197,8 @@ def _quickly(
     scratch = (np.zeros(n, np.int64) for n in (digits, squares, digits + squares + 2))
     kinds = name != "nansum", spread, name == "nanstd"
     rounding = int(ddof), precision == 24
-    loops.rolled(x, length, ahead, least, unit, *kinds, *rounding, *scratch, result, certain)
+    roll = loops.loop(loops.rolled, x.dtype)
+    roll(x, length, ahead, least, unit, *kinds, *rounding, *scratch, result, certain)
     return result, certain
 
 

@@ -134,7 +134,7 @@ def expected(function: Function, kind: Kind) -> Outcome:
         return Outcome(TYPE, named)
     if (kind in SCALARS or kind.name == "0-d tensor") and function.takes != "any":
         return Outcome(VALUE, "axis|dim" if function.name.endswith(".dot") else named)
-    if kind is EMPTY and function.name == "ozaki.plan":
+    if kind is EMPTY and function.name in ("ozaki.plan", "ozaki.convolve", "ozaki.correlate"):
         return Outcome(VALUE, "nothing|empty")
     return Outcome(SAME)
 
@@ -196,6 +196,13 @@ _WIDE_ALONE: dict[str, Callable[[], Any]] = {
     "ozaki.dask.average": lambda: (
         function_of("ozaki.dask", "average")(_ROW * _SIGNS, weights=_ONES).compute() * 2
     ),
+    "ozaki.group_nansum": lambda: ozaki.group_nansum(_ROW * _SIGNS, *_ONE, dtype=float)[0],
+    "ozaki.group_nanmean": lambda: 2 * ozaki.group_nanmean(_ROW * _SIGNS, *_ONE)[0],
+    "ozaki.group_nanvar": lambda: 4 * ozaki.group_nanvar(_ROW, *_ONE)[0],
+    "ozaki.group_nanstd": lambda: 2 * ozaki.group_nanstd(_ROW, *_ONE)[0],
+    "ozaki.group_average": lambda: 2 * ozaki.group_average(_ROW * _SIGNS, *_ONE, _ONES)[0],
+    "ozaki.convolve": lambda: -ozaki.convolve(_ROW, _SIGNS, "valid")[0],
+    "ozaki.correlate": lambda: ozaki.correlate(_ROW, _SIGNS)[0],
     "ozaki.group_sum": lambda: ozaki.group_sum(_ROW * _SIGNS, *_ONE, dtype=float)[0],
     "ozaki.group_mean": lambda: 2 * ozaki.group_mean(_ROW * _SIGNS, *_ONE)[0],
     "ozaki.group_var": lambda: 4 * ozaki.group_var(_ROW, *_ONE)[0],
@@ -245,6 +252,16 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     **{
         f"{module}.cumsum": (SAME, lambda module=module: _running_sum(function_of(module, "cumsum")))
         for module in ("ozaki", "ozaki.dask")
+    },
+    **{
+        f"ozaki.{name}": (TYPE, lambda name=name: getattr(ozaki, name)(_ROW))
+        for name in ("moment", "skew", "kurtosis")
+    },
+    **{
+        f"{module}.{name}": (TYPE, lambda m=module, name=name: np.asarray(function_of(m, name)(_ROW, 1)))
+        for module in ("ozaki", "ozaki.dask")
+        for name in PUBLIC
+        if name.startswith("rolling_")
     },
     "ozaki.ExactSum": (SAME, lambda: ozaki.ExactSum().add_products(_ROW, _SIGNS).round()),
     "ozaki.fingerprint": (SAME, lambda: ozaki.fingerprint(_ROW) != ozaki.fingerprint(_ROW - [1, 0])),

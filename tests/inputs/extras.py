@@ -6,6 +6,7 @@ without them.
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -154,6 +155,18 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
             for n, y in OF_TWO.items()
         ),
         *_reductions("ozaki.dask", (*ONE_ARRAY, "average", "cumsum"), **_DASK),
+        *(
+            Function(
+                f"ozaki.dask.{n}",
+                "x",
+                partial(function_of("ozaki.dask", n), window=1),
+                takes="axes",
+                holds="real",
+                **_DASK,
+            )
+            for n in PUBLIC
+            if n.startswith("rolling_")
+        ),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),

@@ -35,6 +35,7 @@ from ozaki.sums.exact.groups_numba import (
     levels_of_groups,
 )
 from ozaki.sums.exact.running_numba import running_sums
+from ozaki.sums.exact.windows_numba import rolled
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 
@@ -52,6 +53,12 @@ SIGNATURES: dict[Callable, Callable] = {
     row_sums: lambda x, _: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
     column_sums: lambda x, _: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
     running_sums: lambda x, _: boolean(x[3], boolean, _Values, float64[:, ::1]),
+    rolled: lambda x, _: none(
+        Array(float64, 2, "C", readonly=True),
+        *(int64, int64, int64, int64),
+        *(boolean, boolean, boolean, int64, boolean),
+        *(_Integers, _Integers, _Integers, float64[:, ::1], boolean[:, ::1]),
+    ),
     binned: lambda x, _: none(x[1], _Bins),
     unbinned: lambda x, _: none(_Bins, _Integers),
     integer_products: lambda x, _: boolean(x[1], x[1], _Integers),

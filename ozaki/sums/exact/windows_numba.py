@@ -8,10 +8,9 @@ numbers of a window. A sum is read from carried copies, its leading digits as hi
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float64, int64, types, void
 
 from multiword.runtime.compiled import BIAS, POWERS
-from multiword.runtime.jit import jit, pasted
+from multiword.runtime.jit import pasted
 from ozaki.sums.exact.enclosure_numba import _divided, _root, rounded, two_sum
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
 
@@ -90,13 +89,11 @@ def _spread(count, squares, room, product):
             continue
         more, k = 0, i
         while k - i < top or more != 0:
-            value = product[k] + more
-            more = 0
+            value, above = product[k] + more, np.int64(0)
             if k - i < top:
                 part = np.uint64(room[i]) * np.uint64(room[k - i])
-                value -= np.int64(part & np.uint64(_MASK))
-                more = -np.int64(part >> np.uint64(32))
-            product[k], more = value & _MASK, more + (value >> 32)
+                value, above = value - np.int64(part & np.uint64(_MASK)), np.int64(part >> np.uint64(32))
+            product[k], more = value & _MASK, (value >> 32) - above
             k += 1
 
 
@@ -149,14 +146,6 @@ def _ordinary(digits, room, exponent, count, squares, divisor, spread, root, sin
     return sign * _value(value_digits, exponent, divisor, root, single)
 
 
-@jit(
-    void(
-        types.Array(float64, 2, "C", readonly=True),
-        *(int64, int64, int64, int64),
-        *(boolean, boolean, boolean, int64, boolean),
-        *(int64[::1], int64[::1], int64[::1], float64[:, ::1], boolean[:, ::1]),
-    )
-)
 def rolled(
     x,
     window,
@@ -207,7 +196,7 @@ def rolled(
                 if not spread and ordinary == 0:  # −0 alone, or nothing
                     value = -0.0 if count > 0 and (divided or count == end - first) else 0.0
                 else:
-                    divisor = 1.0 if not divided else float64(count)
+                    divisor = 1.0 if not divided else np.float64(count)
                     if spread:
                         divisor *= count - ddof
                     value = _ordinary(sums, room, exponent, count, squares, divisor, spread, root, single)
