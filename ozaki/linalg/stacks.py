@@ -15,6 +15,8 @@ from ozaki.linalg.arguments import LinAlgError
 from ozaki.linalg.small import calls
 from ozaki.nonfinite import one_nan
 
+_SHOWN = 5  # matrices that an error names
+
 
 def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...], errors: str = "raise") -> Any:
     """What a function of matrices makes of each of a stack, in the precision of the arrays as they came.
@@ -58,6 +60,8 @@ def _one_by_one(
         except LinAlgError as error:
             failures[index] = error
             results.append(None)
+            if len(failures) > _SHOWN and errors == "raise":
+                break
     if failures and errors == "raise":
         raise _of_matrices(failures)
     if failures or not results:
@@ -82,8 +86,8 @@ def _of_matrices(failures: dict[tuple[int, ...], LinAlgError]) -> LinAlgError:
     (first, error), *_ = failures.items()
     if not first:
         return error
-    shown = ", ".join(str(list(index))[1:-1] if len(index) == 1 else str(index) for index in [*failures][:5])
-    more = f" and {len(failures) - 5} more" if len(failures) > 5 else ""
+    indices = [str(index[0]) if len(index) == 1 else str(index) for index in failures]
+    shown, more = ", ".join(indices[:_SHOWN]), " and more" if len(failures) > _SHOWN else ""
     return LinAlgError(f"{error}: matrices {shown}{more} of the stack; errors='nan' gives NaN for these")
 
 
