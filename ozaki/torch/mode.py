@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ozaki.modes import Shared
-from ozaki.torch.overrides import NEVER_REPLACED, RECURRENT, register
+from ozaki.torch.overrides import CONVOLUTIONS, NEVER_REPLACED, RECURRENT, register
 from ozaki.torch.settings import ACCURACY, DTYPES, REPLACEABLE, Settings, enter, leave
 
 _eager = Shared(partial(torch.compiler.set_stance, "force_eager"))
@@ -44,9 +44,10 @@ def reproducible(
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
     strict : whether the first operator whose bits may vary raises RuntimeError, with its name and what to
         write instead, before it computes anything.
-    everything : whether elementary functions, activations, softmax, layer norms, squared and negative
-        log-likelihood losses, embeddings, additions by index, variances, norms and running sums of float32
-        and float64 are replaced, too, with their derivatives; implies sums and strict.
+    everything : whether convolutions, elementary functions, activations, softmax, layer, batch, group and
+        instance norms, squared and negative log-likelihood losses, embeddings, additions by index, maxima
+        of windows, variances, norms and running sums of float32 and float64 are replaced, too, with their
+        derivatives; implies sums and strict.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def reproducible(
     later. Compiled functions are run uncompiled, in all threads, while a block is open; `ozaki.torch.matmul`
     can be compiled.
 
-    PyTorch's own remain: convolutions, LAPACK's factorizations and, without `everything`, softmax and
+    PyTorch's own remain: LAPACK's factorizations and, without `everything`, convolutions, softmax and
     elementwise functions: `sigmoid`, `silu` and `gelu` vary with the cut of a batch and with threads, `exp`
     between a CPU and a GPU. Random numbers, dropout's too, are PyTorch's, other ones on a CPU and on a GPU.
 
@@ -144,13 +145,15 @@ def _native(settings: Settings, opening: str) -> Iterator[str]:
     )
     yield f"{opening}these calls: {counts}"
     operators = set().union(*calls.values())
-    products = {d for d, of in calls.items() if of.keys() - NEVER_REPLACED}
+    products = {d for d, of in calls.items() if of.keys() - NEVER_REPLACED - CONVOLUTIONS}
     if products & {*DTYPES} - settings.dtypes:
         included = (str(d) for d in DTYPES if d in settings.dtypes | products)
         yield f"to replace products, too, say dtypes=({', '.join(included)})"
     if operators & RECURRENT:
         yield "torch.backends.mkldnn.flags(enabled=False), or cudnn's, takes recurrent layers apart"
     if operators & NEVER_REPLACED:
-        yield "convolutions, solves and sparse products are never replaced"
+        yield "solves and sparse products are never replaced"
+    if operators & CONVOLUTIONS:
+        yield "to replace convolutions, say everything=True"
     if not calls.keys() <= {*DTYPES}:
         yield "half precision is never replaced"

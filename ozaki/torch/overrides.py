@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ozaki.torch import attention, elementwise, layers, products, reductions
+from ozaki.torch import attention, convolutions, elementwise, layers, norms, products, reductions
 from ozaki.torch.independent import floating, instead_of, varies, watched
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, Settings, active
@@ -26,7 +26,7 @@ RECURRENT = {name for names in _RECURRENT.values() for name in names}
 """PyTorch's fused recurrent layers, whose calls are counted as native."""
 
 _OTHERS = (
-    *("convolution", "convolution_backward", "_linalg_solve_ex", "linalg_inv_ex", "linalg_lstsq"),
+    *("_linalg_solve_ex", "linalg_inv_ex", "linalg_lstsq"),
     *("linalg_lu_solve", "linalg_ldl_solve", "linalg_solve_triangular"),
     *("cholesky_solve", "cholesky_inverse", "triangular_solve"),
 )
@@ -36,7 +36,10 @@ _SPARSE = {"Sparse": ("addmm",), "SparseCsr": ("addmm", "mv")}
 NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for name in names)}
 """Operators whose calls are counted as native, in every dtype."""
 
-_OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS}
+CONVOLUTIONS = convolutions.KERNELS.keys()
+"""Operators that a mode of everything replaces, and whose calls are counted as native in others."""
+
+_OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS, **norms.KERNELS}
 """What computes the operators that a mode of everything replaces, by the name of the overload."""
 
 _lock = threading.Lock()
@@ -126,6 +129,8 @@ def _replacing() -> Iterator[tuple[str, str, Callable[..., Any]]]:
             yield name, device, _kernel(name, device, compute, counted=True, product=True)
         for name, compute in reductions.KERNELS.items():
             yield name, device, _kernel(name, device, compute, counted=True, varying=True)
+        for name, compute in convolutions.KERNELS.items():
+            yield name, device, _kernel(name, device, compute, counted=True, product=True)
         composed = _kernel("scaled_dot_product_attention", device, attention.composed)
         for key in (device, f"Autograd{device}"):
             yield "scaled_dot_product_attention", key, composed

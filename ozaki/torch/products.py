@@ -34,7 +34,7 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     with stream_of(a):
-        result = tensor_of(_multiplied(settings, a.conj() if conjugate else a, b))
+        result = tensor_of(multiplied(settings, a.conj() if conjugate else a, b))
     return delivered(result, out)
 
 
@@ -57,7 +57,7 @@ def _sum_of_products(
     if not _addable(c, a, shape, in_place) or not _scales(a, alpha, beta):
         return None
     with stream_of(a):
-        result, addend = _multiplied(settings, a, b), array_of(c) if beta != 0 else None
+        result, addend = multiplied(settings, a, b), array_of(c) if beta != 0 else None
         kind = result.dtype.type
         if result.dtype.kind == "i":
             result = result * kind(alpha) + (0 if addend is None else addend * kind(beta))
@@ -84,7 +84,7 @@ def _activated(
     return result.copy_(torch.nn.functional.gelu(result, approximate="tanh")) if use_gelu else result.relu_()
 
 
-def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
+def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     """Return the product of two tensors that fit, with the bits of `ozaki.matmul`."""
     if a.dtype is torch.int64:
         return np.asarray(integer_matmul(array_of(a), array_of(b), np.int64, "wrap", _DEFAULTS))

@@ -291,7 +291,9 @@ NEVER_REPLACED = {
 @pytest.mark.parametrize("names", NEVER_REPLACED)
 def test_leaving_warns_of_what_is_never_replaced(names):
     x = random(4, 4, dtype=torch.float32).requires_grad_()
-    said = rf"\(1 {names}\); convolutions, solves and sparse products are never replaced"
+    replaced = "to replace convolutions, say everything=True"
+    advice = replaced if "convolution" in names else "solves and sparse products are never replaced"
+    said = rf"\(1 {names}\); {advice}"
     with pytest.warns(match=said), ozaki.torch.reproducible(dtypes=torch.float32):
         NEVER_REPLACED[names](x)
 

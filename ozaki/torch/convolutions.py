@@ -1,0 +1,230 @@
+"""What convolutions are in a mode of everything: windows of the input times a matrix.
+
+A matrix of windows has a row for each element of a channel of the result, and a column for each weight. It is
+made in chunks of rows, or of columns for the gradient of the weight. No product is cut along its inner
+dimension, so every element is one sum of products, and chunks do not show in its bits. Each function returns
+None for arguments that PyTorch is to treat itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multiword.runtime.tensors import stream_of, tensor_of
+from ozaki.sums import api as sums
+from ozaki.torch.elementwise import of_arrays
+from ozaki.torch.products import multiplied
+from ozaki.torch.settings import Settings
+
+WINDOWS = 2**24
+"""The most elements of a matrix of windows that is made at once, if one row or column has no more."""
+
+Sizes = Sequence[int]
+
+
+def _convolution(
+    settings: Settings,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+) -> Tensor | None:
+    """Return the product, rounded, and the bias added to it."""
+    if not _ours(settings, x, weight, transposed, groups, bias):
+        return None
+    step, pad, spread, extra = (_each(x, v) for v in (stride, padding, dilation, output_padding))
+    sizes = zip(x.shape[2:], weight.shape[2:], step, pad, spread, extra, strict=True)
+    if transposed:
+        fit = all((n - 1) * s + d * (k - 1) + e >= 2 * p for n, k, s, p, d, e in sizes)
+    else:
+        fit = all(n + 2 * p > d * (k - 1) for n, k, s, p, d, e in sizes)
+    if not fit:
+        return None
+    if transposed:
+        y = _turned(settings, x, weight, step, pad, spread, extra, groups)
+    else:
+        y = _applied(settings, x, weight, step, pad, pad, spread, groups)
+    return y if bias is None else y + bias.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def _convolution_slope(
+    settings: Settings,
+    g: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Sizes | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+    needed: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the derivatives of x, of the weight and of the bias.
+
+    That of x is the transposed convolution of g, and a plain one of a transposed one. The weight's is a
+    product over all windows and samples; for a transposed convolution g has the windows, and x the elements.
+    """
+    if not _ours(settings, x, weight, transposed, groups, g):
+        return None
+    step, pad, spread = (_each(x, v) for v in (stride, padding, dilation))
+    of_x = of_weight = of_bias = None
+    if needed[0] and transposed:
+        of_x = _applied(settings, g, weight, step, pad, pad, spread, groups)
+    elif needed[0]:
+        sizes = zip(x.shape[2:], g.shape[2:], weight.shape[2:], step, pad, spread, strict=True)
+        extra = [n - ((m - 1) * s - 2 * p + d * (k - 1) + 1) for n, m, k, s, p, d in sizes]
+        of_x = _turned(settings, g, weight, step, pad, spread, extra, groups)
+    if needed[1]:
+        wide, narrow = (g, x) if transposed else (x, g)
+        of_weight = _correlated(settings, wide, narrow, weight.shape[2:], step, pad, spread, groups)
+    if needed[2]:
+        axes = (0, *range(2, g.dim()))
+        of_bias = of_arrays(lambda a: sums.sum(a, axes), g)
+    return of_x, of_weight, of_bias
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "convolution": _convolution,
+    "convolution_backward": _convolution_slope,
+}
+"""What computes each operator, by its name."""
+
+
+def _applied(
+    settings: Settings,
+    x: Tensor,
+    weight: Tensor,
+    stride: Sizes,
+    before: Sizes,
+    after: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
+    """Return the convolution of x, padded with zeros: (N, C, …) and (O, C/groups, K…) make (N, O, L…)."""
+    windows = _windows(_padded(x, before, after), weight.shape[2:], stride, dilation, groups)
+    samples, lengths = windows.shape[0], windows.shape[1 : x.dim() - 1]
+    matrix = weight.reshape(groups, len(weight) // groups, -1).transpose(1, 2)
+    result = x.new_empty((samples, *lengths, groups, len(weight) // groups))
+    for chunk in _chunks(samples, lengths, matrix.shape[1] * groups):
+        part = windows[chunk]
+        rows = part.reshape(-1, groups, matrix.shape[1]).transpose(0, 1)
+        result[chunk] = _product(settings, rows, matrix).transpose(0, 1).reshape(result[chunk].shape)
+    return result.flatten(-2).movedim(-1, 1).contiguous()
+
+
+def _turned(
+    settings: Settings,
+    x: Tensor,
+    weight: Tensor,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    extra: Sizes,
+    groups: int,
+) -> Tensor:
+    """Return the transposed convolution: of x, zeros between its elements, with the weight turned round."""
+    apart = x.new_zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True))))
+    apart[(..., *(slice(None, None, s) for s in stride))] = x
+    inputs, outputs, *kernel = weight.shape
+    split = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
+    turned = split.reshape(groups * outputs, inputs // groups, *kernel).flip(tuple(range(2, x.dim())))
+    before = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
+    after = [b + e for b, e in zip(before, extra, strict=True)]
+    return _applied(settings, apart, turned, [1] * len(kernel), before, after, dilation, groups)
+
+
+def _correlated(
+    settings: Settings,
+    wide: Tensor,
+    narrow: Tensor,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
+    """Return Σ narrow·window over samples and windows, for each pair of channels and each place in a window.
+
+    Places in a window are columns of the product: as many are multiplied at once as the chunk has room for.
+    """
+    windows = _windows(_padded(wide, padding, padding), kernel, stride, dilation, groups)
+    lengths = narrow.shape[2:]
+    windows = windows[(slice(None), *(slice(n) for n in lengths))]
+    spatial, outputs, inputs = len(kernel), narrow.shape[1] // groups, wide.shape[1] // groups
+    rows = narrow.movedim(1, 0).reshape(groups, outputs, -1)
+    result = wide.new_empty((groups, outputs, inputs, prod(kernel)))
+    places = list(product(*map(range, kernel)))
+    many = max(1, WINDOWS // max(1, len(narrow) * prod(lengths) * wide.shape[1]))
+    for start in range(0, len(places), many):
+        chunk = places[start : start + many]
+        columns = torch.stack([windows[(..., *place)] for place in chunk], -1)  # (N, L…, groups, inputs, …)
+        matrix = columns.flatten(0, spatial).movedim(0, 1).flatten(2)
+        part = _product(settings, rows, matrix)
+        result[..., start : start + many] = part.reshape(groups, outputs, inputs, len(chunk))
+    return result.reshape(groups * outputs, inputs, *kernel)
+
+
+def _product(settings: Settings, a: Tensor, b: Tensor) -> Tensor:
+    """Return the products of two stacks of matrices, one for each group."""
+    with stream_of(a):
+        if len(a) == 1:
+            return tensor_of(multiplied(settings, a[0], b[0]))[None]
+        return tensor_of(multiplied(settings, a.contiguous(), b.contiguous()))
+
+
+def _padded(x: Tensor, before: Sizes, after: Sizes) -> Tensor:
+    """Return x with zeros around it, or with less than it has, where their number is negative."""
+    ends = [n for pair in reversed(list(zip(before, after, strict=True))) for n in pair]
+    return torch.constant_pad_nd(x, ends).contiguous()
+
+
+def _windows(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, groups: int) -> Tensor:
+    """Return a view of (N, C, …) with shape (N, L…, groups, C/groups, K…)."""
+    sizes = zip(x.shape[2:], kernel, stride, dilation, strict=True)
+    lengths = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in sizes]
+    first, channel, *steps = x.stride()
+    inputs = x.shape[1] // groups
+    along = [step * s for step, s in zip(steps, stride, strict=True)]
+    within = [step * d for step, d in zip(steps, dilation, strict=True)]
+    shape = (x.shape[0], *lengths, groups, inputs, *kernel)
+    return x.as_strided(shape, (first, *along, inputs * channel, channel, *within))
+
+
+def _chunks(samples: int, lengths: Sizes, row: int) -> Iterator[tuple[slice, slice]]:
+    """Yield samples, and windows along the first dimension, whose rows of this length are made at once."""
+    line = max(1, row * prod(lengths[1:]))
+    lines = min(lengths[0], max(1, WINDOWS // line))
+    at_once = max(1, WINDOWS // (line * lengths[0])) if lines == lengths[0] else 1
+    for n in range(0, samples, at_once):
+        for i in range(0, lengths[0], lines):
+            yield slice(n, n + at_once), slice(i, i + lines)
+
+
+def _each(x: Tensor, sizes: Sizes) -> Sizes:
+    """Return sizes for each spatial dimension, of which PyTorch takes one for all."""
+    return list(sizes) * (x.dim() - 2) if len(sizes) == 1 else list(sizes)
+
+
+def _ours(
+    settings: Settings, x: Tensor, weight: Tensor, transposed: bool, groups: int, other: Tensor | None
+) -> bool:
+    """Return whether the mode is one of everything, and the arguments are alike and not empty."""
+    tensors = [t for t in (x, weight, other) if t is not None]
+    alike = all(t.dtype is x.dtype and t.device == x.device and t.layout is torch.strided for t in tensors)
+    if not settings.everything or not x.is_floating_point() or not alike or weight.dim() != x.dim():
+        return False
+    channels = weight.shape[0] if transposed else weight.shape[1] * groups
+    return x.dim() > 2 and channels == x.shape[1] and all(t.numel() for t in tensors)

@@ -1,0 +1,149 @@
+"""Layers of networks in a mode of everything: exact sums, for any threads, cuts and chunks."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki.torch  # noqa: E402
+from ozaki.torch import convolutions  # noqa: E402
+
+F = torch.nn.functional
+SETTINGS = [(1, 0, 1, 1), (2, 1, 1, 2), (2, 1, 2, 4), (3, 2, 1, 1), (1, 2, 2, 2)]
+"""Stride, padding, dilation and groups."""
+
+
+def everything():
+    return ozaki.torch.reproducible(dtypes=(torch.float32, torch.float64), everything=True)
+
+
+def bits(*tensors):
+    return [t.detach().numpy().tobytes() for t in tensors]
+
+
+def integers(*shape, seed=0, dtype=torch.float64):
+    return torch.randint(-9, 10, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def numbers(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def with_gradients(call, gradient, *leaves):
+    leaves = [x.detach().clone().requires_grad_() for x in leaves]
+    y = call(*leaves)
+    return [y, *torch.autograd.grad(y, leaves, gradient(y))]
+
+
+def convolution(ndim, transposed, stride, padding, dilation, groups):
+    """A call, and the shapes of its arguments."""
+    kernel = (3, 2, 1)[:ndim]
+    name = f"conv{'_transpose' * transposed}{ndim}d"
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if transposed and stride > 1:
+        options["output_padding"] = 1
+    x = (3, 4, *(7, 6, 5)[:ndim])
+    weight = (4, 8 // groups, *kernel) if transposed else (8, 4 // groups, *kernel)
+    return lambda x, w, b: getattr(F, name)(x, w, b, **options), (x, weight, (8,))
+
+
+@pytest.mark.parametrize("of", SETTINGS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_convolutions_of_integers_are_exact(ndim, transposed, of, monkeypatch):
+    """PyTorch's are, of small integers, in any order; so are ours, in chunks, too."""
+    call, shapes = convolution(ndim, transposed, *of)
+    leaves = [integers(*shape, seed=i) for i, shape in enumerate(shapes)]
+    expected = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
+    for most in (convolutions.WINDOWS, 200):
+        monkeypatch.setattr(convolutions, "WINDOWS", most)
+        with everything() as calls:
+            found = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
+        assert calls["convolution"] == calls["convolution_backward"] == 1
+        assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_neither_threads_nor_cuts_nor_chunks_show_in_convolutions(transposed, monkeypatch):
+    call, shapes = convolution(2, transposed, 2, 1, 1, 2)
+    x, weight, bias = (numbers(*shape, seed=i) for i, shape in enumerate([(9, 4, 31, 30), *shapes[1:]]))
+    threads, found = torch.get_num_threads(), []
+    for n, most in ((1, convolutions.WINDOWS), (2, 3000)):
+        torch.set_num_threads(n)
+        monkeypatch.setattr(convolutions, "WINDOWS", most)
+        with everything():
+            found.append(with_gradients(call, lambda y: numbers(*y.shape, seed=9), x, weight, bias))
+    torch.set_num_threads(threads)
+    assert bits(*found[0]) == bits(*found[1])
+    with everything():
+        g = numbers(*found[0][0].shape, seed=9)
+        parts = [
+            with_gradients(call, lambda _, c=c: g[c], x[c], weight, bias)[:2] for c in (slice(4), slice(4, 9))
+        ]
+    assert bits(*map(torch.cat, zip(*parts, strict=True))) == bits(*found[0][:2])
+
+
+def test_the_weights_gradient_is_one_sum_over_all_windows(monkeypatch):
+    """Partial sums that were rounded would lose the 1."""
+    monkeypatch.setattr(convolutions, "WINDOWS", 1)
+    g = torch.tensor([1e8, 1.0, -1e8])[:, None, None]
+    with everything():
+        _, of_weight, of_bias = with_gradients(
+            lambda w, b: F.conv1d(torch.ones(3, 1, 1), w, b), lambda y: g, torch.ones(1, 1, 1), torch.ones(1)
+        )
+    assert of_weight.item() == of_bias.item() == 1
+
+
+def test_misfits_are_not_computed():
+    x = numbers(2, 4, 5, 5)
+    for call in (
+        lambda: F.conv2d(x, numbers(3, 5, 3, 3)),
+        lambda: F.conv2d(x, numbers(3, 4, 7, 3)),
+        lambda: F.conv_transpose2d(x, numbers(4, 3, 1, 1), padding=3),
+        lambda: F.conv2d(x, numbers(3, 4, 3, 3).double()),
+    ):
+        with pytest.raises(RuntimeError, match=r"convolution of torch\.float32"), everything():
+            call()
+
+
+NORMS = {
+    "batch": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+    "evaluated": lambda x, w, b: F.batch_norm(x, b.detach(), w.detach() ** 2, w, b),
+    "group": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "instance": lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_have_gradients_and_are_near_pytorchs(name):
+    leaves = [numbers(*s, seed=i, dtype=torch.float64) for i, s in enumerate([(3, 4, 5, 2), (4,), (4,)])]
+    expected = with_gradients(NORMS[name], lambda y: y.detach() ** 2, *leaves)
+    with everything():
+        found = with_gradients(NORMS[name], lambda y: y.detach() ** 2, *leaves)
+        inputs = [x.requires_grad_() for x in leaves] if name != "evaluated" else [leaves[0].requires_grad_()]
+        call = NORMS[name] if name != "evaluated" else lambda x: NORMS[name](x, *leaves[1:])
+        assert torch.autograd.gradcheck(call, inputs, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_threads_and_the_order_of_samples_do_not_show_in_norms(name):
+    leaves = [numbers(*s, seed=i) for i, s in enumerate([(40, 4, 33, 9), (4,), (4,)])]
+    threads, found, order = torch.get_num_threads(), [], torch.arange(40).flip(0)
+    for n, at in ((1, order.flip(0)), (2, order)):
+        torch.set_num_threads(n)
+        g = numbers(40, 4, 33, 9, seed=7)[at]
+        with everything():
+            y, of_x, *others = with_gradients(NORMS[name], lambda _, g=g: g, leaves[0][at], *leaves[1:])
+        found.append(bits(y[at], of_x[at], *others))
+    torch.set_num_threads(threads)
+    assert found[0] == found[1]
+
+
+def test_running_statistics_are_correctly_rounded_sums():
+    x = numbers(6, 3, 7)
+    mean, var = torch.zeros(3), torch.ones(3)
+    with everything():
+        F.batch_norm(x, mean, var, training=True, momentum=0.25)
+        rows = x.transpose(0, 1).reshape(3, -1)
+        expected = rows.mean(1) * 0.25, torch.full((3,), 0.75) + rows.var(1) * 0.25
+    assert bits(mean, var) == bits(*expected)
