@@ -46,6 +46,11 @@ WITH_NUMBERS = {
     "max": lambda x, y: x.max(1)[0] + x.max(1)[1],
     "min": lambda x, y: x.min(1)[0] + x.min(1)[1],
     "sort": lambda x, y: x.sort(1)[0],
+    "max_pool1d": lambda x, y: F.max_pool1d(x, 3, 2),
+    "max_pool2d_with_indices": lambda x, y: F.max_pool2d(x[:, None, None, :], (1, 3), 2).flatten(1),
+    "max_pool3d_with_indices": lambda x, y: F.max_pool3d(x[:, None, None, None], (1, 1, 3), 2).flatten(1),
+    "adaptive_max_pool2d": lambda x, y: F.adaptive_max_pool2d(x[:, None, None], (1, 20)).flatten(1),
+    "adaptive_max_pool3d": lambda x, y: F.adaptive_max_pool3d(x[:, None, None, None], (1, 1, 20)).flatten(1),
     "pow": lambda x, y: x**2 + x**3 + y.abs() ** 0.5 + 1 / (1 + y.abs()) ** -0.5,
     "mse_loss": lambda x, y: F.mse_loss(x, y, reduction="none"),
     "mse_loss_backward": lambda x, y: aten.mse_loss_backward(x, y, x, 0),
@@ -92,7 +97,9 @@ def gradient(f, x, y):
     result = f(x, y)
     if result.grad_fn is None or "NotImplemented" in str(result.grad_fn):
         return torch.zeros_like(x)
-    (derivative,) = torch.autograd.grad(result, x, (y if result.dim() == 2 else y[:, 0]).clone())
+    (derivative,) = torch.autograd.grad(
+        result, x, (y[:, : result.shape[1]] if result.dim() == 2 else y[:, 0]).clone()
+    )
     return derivative.detach()
 
 

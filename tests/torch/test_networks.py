@@ -147,3 +147,38 @@ def test_running_statistics_are_correctly_rounded_sums():
         rows = x.transpose(0, 1).reshape(3, -1)
         expected = rows.mean(1) * 0.25, torch.full((3,), 0.75) + rows.var(1) * 0.25
     assert bits(mean, var) == bits(*expected)
+
+
+WINDOWS = {
+    "max_pool1d": lambda x: F.max_pool1d(x.flatten(2), 3, 2, 1),
+    "max_pool2d": lambda x: F.max_pool2d(x.flatten(2, 3), 3, 2, 1),
+    "max_pool3d": lambda x: F.max_pool3d(x, 3, 1, 1),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x.flatten(2, 3), (5, 3)),
+    "adaptive_max_pool3d": lambda x: F.adaptive_max_pool3d(x, (2, 3, 2)),
+    "nearest1d": lambda x: F.interpolate(x.flatten(2), scale_factor=1.7),
+    "nearest2d": lambda x: F.interpolate(x.flatten(2, 3), size=(31, 3)),
+    "nearest3d": lambda x: F.interpolate(x, scale_factor=2),
+    "nearest exact": lambda x: F.interpolate(x, scale_factor=(2, 1.3, 0.7), mode="nearest-exact"),
+    "global mean": lambda x: F.adaptive_avg_pool2d(x.flatten(2, 3), 1),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_what_windows_share_is_summed_exactly(name):
+    """Gradients are small integers, whose sums PyTorch makes without an error."""
+    x = integers(2, 3, 4, 5, 6) + numbers(2, 3, 4, 5, 6, dtype=torch.float64) / 16
+    expected = with_gradients(WINDOWS[name], lambda y: 120 * integers(*y.shape, seed=3), x)
+    with everything():
+        found = with_gradients(WINDOWS[name], lambda y: 120 * integers(*y.shape, seed=3), x)
+    if name == "global mean":
+        torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-14)
+    else:
+        assert bits(*(y + 0 for y in found)) == bits(*(y + 0 for y in expected))
+
+
+def test_the_order_in_which_windows_overlap_does_not_show():
+    """Partial sums that are rounded lose the 1."""
+    x, g = torch.tensor([[[0.0, 0.0, 5.0, 0.0, 0.0]]]), torch.tensor([[[1e8, 1.0, -1e8]]])
+    with everything():
+        _, of_x = with_gradients(lambda x: F.max_pool1d(x, 3, 1), lambda y: g, x)
+    assert of_x.flatten().tolist() == [0, 0, 1, 0, 0]
