@@ -137,7 +137,8 @@ def _turned(
 ) -> Tensor:
     """Return the transposed convolution: of x, zeros between its elements, with the weight turned round."""
     apart = x.new_zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True))))
-    apart[(..., *(slice(None, None, s) for s in stride))] = x
+    among: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride))
+    apart[among] = x
     inputs, outputs, *kernel = weight.shape
     split = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
     turned = split.reshape(groups * outputs, inputs // groups, *kernel).flip(tuple(range(2, x.dim())))
@@ -166,11 +167,11 @@ def _correlated(
     spatial, outputs, inputs = len(kernel), narrow.shape[1] // groups, wide.shape[1] // groups
     rows = narrow.movedim(1, 0).reshape(groups, outputs, -1)
     result = wide.new_empty((groups, outputs, inputs, prod(kernel)))
-    places = list(product(*map(range, kernel)))
+    places: list[tuple[Any, ...]] = [(..., *place) for place in product(*map(range, kernel))]
     many = max(1, WINDOWS // max(1, len(narrow) * prod(lengths) * wide.shape[1]))
     for start in range(0, len(places), many):
         chunk = places[start : start + many]
-        columns = torch.stack([windows[(..., *place)] for place in chunk], -1)  # (N, L…, groups, inputs, …)
+        columns = torch.stack([windows[place] for place in chunk], -1)  # (N, L…, groups, inputs, …)
         matrix = columns.flatten(0, spatial).movedim(0, 1).flatten(2)
         part = _product(settings, rows, matrix)
         result[..., start : start + many] = part.reshape(groups, outputs, inputs, len(chunk))
