@@ -1,10 +1,11 @@
-"""`python -m tests.of PATH …`: runs the tests that concern these files, in less than a minute on two cores.
+"""`python -m tests.of PATH …`: runs the tests that concern these files, in about a minute on two cores.
 
 These are the doctests of the files themselves, and test files in this order, for as long as there is time:
-those with the file's name in the folder that mirrors its own, those that use it, and those that use what uses
-it; in each case those in the mirrored folder first, and then the quick ones. `tests.imports` reads from the
-sources what uses what. A CUDA file counts as the modules that launch it, a page as itself: of tests with a
-page each that of others is left out. `seconds.json` says how long test files take.
+those with the file's name in the folder that mirrors its own, and of a step the comparisons with its
+definition; those that use it; those that use what uses it; in each case those in the mirrored folder first,
+and then the quick ones. `tests.imports` reads from the sources what uses what. A CUDA file counts as the
+modules that launch it, a page as itself: of tests with a page each that of others is left out. `seconds.json`
+says how long test files take.
 """
 
 import argparse
@@ -25,6 +26,9 @@ UNKNOWN = 10.0
 
 BUDGET = 54.0
 """Seconds of both cores together, imports aside."""
+
+STEPS = ("ozaki/scaling", "ozaki/certificate", "ozaki/residues", "ozaki/rounding", "ozaki/sums/exact")
+"""Folders whose files are compared with the definition: those comparisons name the step that is wrong."""
 
 FARTHEST = 2
 """Test files of other folders that are farther away count only where there is none so near."""
@@ -59,6 +63,8 @@ def ranks(path: str) -> dict[str, tuple]:
         found |= dict.fromkeys(("tests/docs/test_docs.py", "tests/docs/test_site.py"), 1)
     if f"{folder}/test_{stem}.py" in files():
         found[f"{folder}/test_{stem}.py"] = 0
+    if path.startswith(STEPS):
+        found["tests/definition/test_forms.py"] = 0
     if not found:  # used through its package alone
         found = {test: 1 for test in files() if is_test(test) and test.startswith(f"{folder}/")}
     inside = {test for test in found if test.startswith(f"{folder}/")}
