@@ -42,6 +42,12 @@ def quantiles(ratios: Sequence[float]) -> list[str]:
     return [str(len(ratios)), *(number(float(np.quantile(ratios, q))) for q in (0.5, 0.9, 1.0))]
 
 
+def what_is_timed(data: dict) -> str:
+    """Return what a file has rows of: every function, or the one or two families that there are."""
+    titles = list(dict.fromkeys(family(row["function"]) for row in data["results"]))
+    return "every function" if len(titles) > 2 else " and ".join(titles)
+
+
 def cliffs_section(name: str) -> str:
     """Quantiles of each family, and the slowest rows."""
     data = load(name)
@@ -64,7 +70,7 @@ def cliffs_section(name: str) -> str:
         for r in slowest
     ]
     return section(
-        f"Every function, {device(data)}",
+        f"{what_is_timed(data).capitalize()}, {device(data)}",
         name,
         figure(name, "ratio of times against size"),
         "Our time over that of NumPy's or CuPy's own function: a call at a time, waited for, medians of five "
@@ -88,6 +94,7 @@ def draw_cliffs(name: str) -> Figure:
                 [r["numbers"] for r in rows], [r["ratio"] for r in rows], f"C{i}.", alpha=0.6, label=title
             )
     ax.axhline(1, color="k", lw=0.8)
-    ax.set(xlabel="numbers", ylabel="our time over the native one", title=f"Every function, {device(data)}")
+    title = f"{what_is_timed(data).capitalize()}, {device(data)}"
+    ax.set(xlabel="numbers", ylabel="our time over the native one", title=title)
     ax.legend()
     return drawing
