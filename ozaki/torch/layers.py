@@ -244,32 +244,6 @@ def _index_put(
     return _added(x, places, values.expand_as(places))
 
 
-# windows ----------------------------------------------------------------------------------------------
-
-
-def _max_pool_slope(spatial: int, settings: Settings, g: Tensor, x: Tensor, *options: Any) -> Tensor:
-    """Return Σ g at the places of maxima, which windows that overlap may share."""
-    return _added_in_planes(spatial, g, options[-1], x.shape)
-
-
-def _nearest_slope(
-    name: str, settings: Settings, g: Tensor, output_size: Sequence[int], shape: Sequence[int], *scales: Any
-) -> Tensor:
-    """Return Σ g at the elements that interpolation has copied; it copies their places, too."""
-    spatial = shape[2:]
-    own = torch.arange(prod(spatial), dtype=torch.float64, device=g.device).reshape(1, 1, *spatial)
-    places = getattr(torch.ops.aten, name)(own, output_size, *scales).long()
-    return _added_in_planes(len(spatial), g, places.expand_as(g), shape)
-
-
-def _added_in_planes(spatial: int, g: Tensor, places: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return zeros with g added, exactly, at places in the last dimensions of this shape."""
-    planes, size = prod(shape[:-spatial]), prod(shape[-spatial:])
-    own = torch.arange(planes, device=g.device)[:, None] * size
-    base = g.new_zeros(tuple(shape))
-    return _added(base, own + places.reshape(planes, -1), g) if g.numel() else base
-
-
 # statistics -------------------------------------------------------------------------------------------
 
 
@@ -325,18 +299,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cumsum": _cumsum,
     "linalg_vector_norm": _norm,
 }
-_OF_WINDOWS: dict[str, Callable[..., Any]] = {
-    **{
-        f"{kind}max_pool{d}d{indexed}_backward": partial(_max_pool_slope, d)
-        for kind, indexed in (("", "_with_indices"), ("adaptive_", ""))
-        for d in (2, 3)
-    },
-    **{
-        f"{name}_backward": partial(_nearest_slope, name)
-        for kind in ("upsample_nearest", "_upsample_nearest_exact")
-        for name in (f"{kind}1d", f"{kind}2d", f"{kind}3d")
-    },
-}
 _IN_PLACE = ("index_add", "scatter_add", "cumsum")
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -349,8 +311,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "_log_softmax_backward_data.out": _log_softmax_slope,
     "native_layer_norm": _layer_norm,
     "native_layer_norm_backward": _layer_norm_slope,
-    **_OF_WINDOWS,
-    **{f"{name}.grad_input": function for name, function in _OF_WINDOWS.items()},
     "mse_loss_backward": _mse_slope,
     "mse_loss_backward.grad_input": _mse_slope,
     "nll_loss_forward": _nll,

@@ -45,8 +45,8 @@ def reproducible(
     strict : whether the first operator whose bits may vary raises RuntimeError, with its name and what to
         write instead, before it computes anything.
     everything : whether convolutions, elementary functions, activations, softmax, layer, batch, group and
-        instance norms, squared and negative log-likelihood losses, embeddings, additions by index, maxima
-        of windows, variances, norms and running sums of float32 and float64 are replaced, too, with their
+        instance norms, squared and negative log-likelihood losses, embeddings, additions by index, pooling,
+        variances, norms and running sums of float32 and float64 are replaced, too, with their
         derivatives; implies sums and strict.
 
     Returns

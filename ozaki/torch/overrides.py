@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ozaki.torch import attention, convolutions, elementwise, layers, norms, products, reductions
+from ozaki.torch import attention, convolutions, elementwise, layers, norms, pooling, products, reductions
 from ozaki.torch.independent import floating, instead_of, varies, watched
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, Settings, active
@@ -39,7 +39,7 @@ NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for
 CONVOLUTIONS = convolutions.KERNELS.keys()
 """Operators that a mode of everything replaces, and whose calls are counted as native in others."""
 
-_OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS, **norms.KERNELS}
+_OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS, **norms.KERNELS, **pooling.KERNELS}
 """What computes the operators that a mode of everything replaces, by the name of the overload."""
 
 _lock = threading.Lock()
