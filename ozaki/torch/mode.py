@@ -47,7 +47,7 @@ def reproducible(
     everything : whether convolutions, elementary functions, activations, softmax, layer, batch, group and
         instance norms, squared and negative log-likelihood losses, embeddings, additions by index, pooling,
         variances, norms and running sums of float32 and float64 are replaced, too, with their
-        derivatives; implies sums and strict.
+        derivatives, and random numbers by those of `ozaki.random`; implies sums and strict.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def reproducible(
 
     PyTorch's own remain: LAPACK's factorizations and, without `everything`, convolutions, softmax and
     elementwise functions: `sigmoid`, `silu` and `gelu` vary with the cut of a batch and with threads, `exp`
-    between a CPU and a GPU. Random numbers, dropout's too, are PyTorch's, other ones on a CPU and on a GPU.
+    between a CPU and a GPU, random numbers, dropout's too.
 
     References
     ----------

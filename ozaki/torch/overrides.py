@@ -13,7 +13,17 @@ from typing import Any
 
 import torch
 
-from ozaki.torch import attention, convolutions, elementwise, layers, norms, pooling, products, reductions
+from ozaki.torch import (
+    attention,
+    convolutions,
+    draws,
+    elementwise,
+    layers,
+    norms,
+    pooling,
+    products,
+    reductions,
+)
 from ozaki.torch.independent import floating, instead_of, varies, watched
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, Settings, active
@@ -41,6 +51,12 @@ CONVOLUTIONS = convolutions.KERNELS.keys()
 
 _OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS, **norms.KERNELS, **pooling.KERNELS}
 """What computes the operators that a mode of everything replaces, by the name of the overload."""
+
+_COMPOSED: dict[str, Callable[..., Any]] = {
+    "scaled_dot_product_attention": attention.composed,
+    "dropout": draws.dropout,
+}
+"""Operators that are taken apart before PyTorch differentiates them: it fuses them on some devices."""
 
 _lock = threading.Lock()
 """Held while overrides are made or taken back."""
@@ -85,6 +101,8 @@ def _others() -> Iterator[tuple[str, str, Callable[..., Any]]]:
             if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", device):
                 native = torch.library.get_kernel(f"aten::{name}", device)
                 yield name, device, _replaced(name, native.call_boxed)
+        for name, compute in draws.KERNELS.items():
+            yield name, device, _drawing(name, compute, torch.library.get_kernel(f"aten::{name}", device))
 
 
 def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,6 +129,22 @@ def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
+def _drawing(name: str, compute: Callable[..., Any], native: Any) -> Callable[..., Any]:
+    """Return the kernel of an operator that draws random numbers into its tensor, of any dtype."""
+    operator = _operator(name)
+
+    def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+        settings = active()
+        if settings is not None and settings.everything:
+            result = compute(settings, *arguments, **options)
+            if result is not None:
+                settings.count(operator)
+                return result
+        return native.call_boxed(keys, *arguments, **options)
+
+    return kernel
+
+
 def _operator(name: str) -> str:
     return name.partition(".")[0].rstrip("_")
 
@@ -131,9 +165,9 @@ def _replacing() -> Iterator[tuple[str, str, Callable[..., Any]]]:
             yield name, device, _kernel(name, device, compute, counted=True, varying=True)
         for name, compute in convolutions.KERNELS.items():
             yield name, device, _kernel(name, device, compute, counted=True, product=True)
-        composed = _kernel("scaled_dot_product_attention", device, attention.composed)
-        for key in (device, f"Autograd{device}"):
-            yield "scaled_dot_product_attention", key, composed
+        for name, compose in _COMPOSED.items():
+            for key in (device, f"Autograd{device}"):
+                yield name, key, _kernel(name, device, compose)
         native = [(name, device) for name in (*attention.FUSED[device], *_RECURRENT[device], *_OTHERS)]
         native += [(name, f"{layout}{device}") for layout, names in _SPARSE.items() for name in names]
         for name, key in native:

@@ -1,5 +1,6 @@
 """Layers of networks in a mode of everything: exact sums, for any threads, cuts and chunks."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,11 +22,11 @@ def bits(*tensors):
 
 
 def integers(*shape, seed=0, dtype=torch.float64):
-    return torch.randint(-9, 10, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return torch.from_numpy(np.random.default_rng(seed).integers(-9, 10, shape)).to(dtype)
 
 
 def numbers(*shape, seed=0, dtype=torch.float32):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape)).to(dtype)
 
 
 def with_gradients(call, gradient, *leaves):
