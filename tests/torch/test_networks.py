@@ -183,3 +183,36 @@ def test_the_order_in_which_windows_overlap_does_not_show():
     with everything():
         _, of_x = with_gradients(lambda x: F.max_pool1d(x, 3, 1), lambda y: g, x)
     assert of_x.flatten().tolist() == [0, 0, 1, 0, 0]
+
+
+def trained(threads, device="cpu"):
+    """The state and the losses after some steps of a network with batch norms, dropout and pooling."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    with everything():
+        model = torch.nn.Sequential(
+            *(torch.nn.Conv2d(3, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()),
+            *(
+                torch.nn.MaxPool2d(3, 2, 1),
+                torch.nn.Conv2d(8, 8, 3, 2, 1, groups=4),
+                torch.nn.GroupNorm(2, 8),
+            ),
+            *(torch.nn.SiLU(), torch.nn.AvgPool2d(2), torch.nn.Dropout(0.3), torch.nn.Flatten()),
+            torch.nn.Linear(32, 5),
+        ).to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
+        x, target, losses = torch.randn(12, 3, 16, 16).to(device), (torch.arange(12) % 5).to(device), []
+        for _ in range(8):
+            optimizer.zero_grad()
+            losses.append(F.cross_entropy(model(x), target))
+            losses[-1].backward()
+            optimizer.step()
+    torch.set_num_threads(before)
+    return bits(*(v.cpu() for v in model.state_dict().values()), *(loss.cpu() for loss in losses)), losses
+
+
+def test_a_convolutional_network_trains_to_one_checkpoint():
+    found, losses = trained(1)
+    assert found == trained(2)[0]
+    assert losses[-1] < losses[0] - 0.1
