@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
+from tests.torch import test_draws, test_networks, test_pooling  # noqa: E402
 from tests.torch.test_everything import CASES, bits, drawn, everything, trained  # noqa: E402
 from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
 
@@ -289,6 +290,29 @@ def test_everything_has_the_bits_of_a_cpu(name, dtype):
 
 def test_a_transformer_trains_to_the_checkpoint_of_a_cpu():
     assert trained("cuda") == trained("cpu")
+
+
+def test_a_convolutional_network_trains_to_the_checkpoint_of_a_cpu():
+    assert test_networks.trained(1, "cuda")[0] == test_networks.trained(1)[0]
+
+
+@pytest.mark.parametrize("name", test_pooling.CASES)
+def test_pooling_has_the_bits_of_a_cpu(name):
+    x, call = drawn(2, 3, 7, 8, seed=3), test_pooling.CASES[name]
+    with everything():
+        expected = test_pooling.both(call, x)
+        g = drawn(*expected[0].shape, seed=5).cuda()
+        assert bits(*test_pooling.both(call, x.cuda(), g)) == bits(*expected)
+
+
+@pytest.mark.parametrize("name", test_draws.DRAWS)
+def test_random_numbers_are_those_of_a_cpu(name):
+    found, (call, _) = [], test_draws.DRAWS[name]
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(3)
+        with torch.device(device), everything():
+            found.append(bits(call()))
+    assert found[0] == found[1]
 
 
 def test_foreach_is_refused_where_it_is_one_kernel():
