@@ -257,6 +257,17 @@ def rows_of_products(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
     for n in (1000, 10**7) if wanted("vdot") else ():
         x, y = drawn(xp, (n,), dtype), drawn(xp, (n,), dtype, 1)
         yield Row("vdot", f"{n} numbers", dtype, n, partial(ozaki.vdot, x, y), partial(xp.vdot, x, y))
+    for name in ("convolve", "correlate"):
+        for m, n in ((10, 10), (10**4, 100)) if wanted(name) else ():
+            x, y = drawn(xp, (m,), dtype), drawn(xp, (n,), dtype, 1)
+            yield Row(
+                name,
+                f"{m} by {n} numbers",
+                dtype,
+                m + n,
+                lambda x=x, y=y, f=name: getattr(ozaki, f)(x, y),
+                lambda x=x, y=y, f=name: getattr(xp, f)(x, y),
+            )
     for shape in ROWS[4:] if wanted("vecdot") else ():
         x, y = drawn(xp, shape, dtype), drawn(xp, shape, dtype, 1)
         yield Row(
@@ -279,10 +290,21 @@ def rows_of_products(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
         )
 
 
+def _condition(sizes: Any) -> Any:
+    return sizes[..., 0] / sizes[..., -1]
+
+
 LINALG: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     name: (lambda m, a, f=name: getattr(m, f)(a), lambda m, a, f=name: getattr(m, f)(a))
     for name in ("cholesky", "det", "slogdet", "inv", "qr", "eigh", "eigvalsh", "svd")
 } | {
+    "norm": (
+        lambda m, a: m.norm(a, 2, axis=(-2, -1)),
+        lambda m, a: m.svd(a, compute_uv=False).max(axis=-1),
+    ),
+    "cond": (lambda m, a: m.cond(a), lambda m, a: _condition(m.svd(a, compute_uv=False))),
+    "matrix_rank": (lambda m, a: m.matrix_rank(a), lambda m, a: m.matrix_rank(a)),
+    "pinv": (lambda m, a: m.pinv(a), lambda m, a: m.pinv(a)),
     "solve": (lambda m, a: m.solve(a, a), lambda m, a: m.solve(a, a)),
     "lstsq": (lambda m, a: m.lstsq(a, a, None), lambda m, a: m.lstsq(a, a, None)),
     "svdvals": (lambda m, a: m.svdvals(a), lambda m, a: m.svd(a, compute_uv=False)),

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ozaki import elementary
 from ozaki.elementary.derivatives import SLOPES
+from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
@@ -54,6 +55,9 @@ class Markdown(griffe.Extension):
                 f"As [`ozaki.{name}`][], lazily, with one more parameter. `split_every`: how many "
                 "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
+            mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
+        for name in (name for name in PUBLIC if name.startswith("rolling_")):
+            text = f"As [`ozaki.{name}`][], lazily, each chunk with what windows need of its neighbours."
             mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
         for name in elementary.ALL:
             text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."

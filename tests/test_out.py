@@ -54,7 +54,7 @@ def _of_rows(name):
 
 
 SUMS = {
-    **{f"ozaki.{name}": _of_rows(name) for name in (*ONE_ARRAY, "cumsum")},
+    **{f"ozaki.{name}": _of_rows(name) for name in (*ONE_ARRAY, "cumsum", "moment", "skew", "kurtosis")},
     "ozaki.dot": lambda out=None, on=np.asarray: ozaki.dot(on(A), on(A), axis=-1, out=out),
     "ozaki.vdot": lambda out=None, on=np.asarray: ozaki.vdot(on(A), on(A), out=out),
 }

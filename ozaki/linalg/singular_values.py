@@ -58,7 +58,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     xp, share = namespace(matrix), 1e-15 if share is None else share
     with quietly(matrix), without_cost_warnings():
         u, sizes, vh = svd(matrix, full_matrices=False, hermitian=hermitian)
-        least = xp.asarray(share)[..., None] * sizes.max(axis=-1, keepdims=True, initial=0.0)
+        least = xp.asarray(share)[..., None] * sizes[..., :1]
         inverses = xp.where(sizes > least, 1 / xp.where(sizes > least, sizes, 1.0), 0.0)
         left = vh.swapaxes(-1, -2).conj() * inverses[..., None, :]
         result = matmul(left, u.swapaxes(-1, -2).conj(), accuracy="normwise")
@@ -94,7 +94,7 @@ def matrix_rank(a: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     if tol is None:
         default = max(array.shape[-2:]) * _UNIT.get(result_dtype(array, array).char, 2.0**-52)
         share = xp.asarray(default if rtol is None else rtol)
-        least = share[..., None] * sizes.max(axis=-1, keepdims=True, initial=0.0)
+        least = share[..., None] * sizes[..., :1]
     else:
         least = xp.asarray(tol)[..., None]
     return xp.count_nonzero(sizes > least, axis=-1)[()]
@@ -195,5 +195,5 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 def _end(values: Array, ord: Any, axis: int) -> Array:
     """The largest values along an axis, or the smallest for a negative order; NaN where there is one."""
     if ord > 0:
-        return values.max(axis=axis, initial=0.0)
+        return values.max(axis=axis) if values.shape[axis] else values.sum(axis=axis)
     return values.min(axis=axis)

@@ -223,7 +223,7 @@ def rolling(draw: Draw) -> None:
         for i in range(ahead + 1, len(row) + ahead + 1):
             part = row[max(0, i - window) : i]
             part = part.astype(FLOAT64) if part.dtype.kind in "iub" else part
-            few = np.count_nonzero(part == part) < (window if least is None else least)
+            few = np.count_nonzero(~np.isnan(part)) < (window if least is None else least)
             found.append(math.nan if few else reference(part, fmt, **ddof)[0])
         return found
 
