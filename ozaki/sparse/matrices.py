@@ -122,12 +122,16 @@ class Matrix:
 
     def _of_diagonals(self) -> Iterator[Piece]:
         height, width = self.shape[::-1] if self.transposed else self.shape
-        xp = namespace(self.values)
-        for offset, line in zip(self.indices[0].tolist(), self.values, strict=True):
-            first, end = max(offset, 0), min(height + offset, width, len(line))
-            for start in range(first, end, PIECE):
-                columns = xp.arange(start, min(start + PIECE, end), dtype=np.int64)
-                yield Piece(columns - offset, columns, line[start : start + len(columns)])
+        xp, (count, length) = namespace(self.values), self.values.shape
+        together, width = max(1, PIECE // max(1, length)), min(length, width)
+        for first in range(0, count, together):
+            offsets, lines = (x[first : first + together] for x in (self.indices[0], self.values))
+            for start in range(0, width, PIECE):
+                columns = xp.arange(start, min(start + PIECE, width), dtype=np.int64)
+                rows = columns - _long(offsets)[:, None]
+                inside = (rows >= 0) & (rows < height)
+                places = xp.broadcast_to(columns, rows.shape)[inside]
+                yield Piece(rows[inside], places, lines[:, start : start + len(columns)][inside])
 
     def _of_blocks(self) -> Iterator[Piece]:
         pointers, indices = self.indices
