@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple, Self
@@ -240,6 +241,21 @@ def _compile(name: str, constants: tuple[tuple[str, int | str], ...], device: in
 def block_memory(device: int) -> int:
     """Return the bytes of shared memory that a block may have."""
     return int(import_cupy().cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
+
+
+def from_text(source: str, name: str, device: int) -> Any:
+    """Return the function of a text that was printed, on a device."""
+    check_capability(import_cupy().cuda.Device(device).compute_capability)
+    return import_cupy().RawKernel(source, name, options=OPTIONS)
+
+
+def literal(x: float) -> str:
+    """Return a float64 number in CUDA, to the bit.
+
+    >>> literal(0.1), literal(float("inf"))
+    ('0x1.999999999999ap-4', '__longlong_as_double(9218868437227405312LL)')
+    """
+    return x.hex() if isfinite(x) else f"__longlong_as_double({int(np.float64(x).view(np.int64))}LL)"
 
 
 def _compile_for(kernel: Kernel, architecture: str, options: tuple[str, ...]) -> Any:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.kernels import OPTIONS, check_capability
+from multiword.runtime.kernels import from_text, literal
 from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
@@ -75,8 +74,7 @@ def _processors(device: int) -> int:
 @cache
 def _kernel(name: str, of_single: bool, last: bool, device: int) -> Any:
     """Return the kernel of a text on a device."""
-    check_capability(import_cupy().cuda.Device(device).compute_capability)
-    return import_cupy().RawKernel(source(name, of_single, last), "elementary", options=OPTIONS)
+    return from_text(source(name, of_single, last), "elementary", device)
 
 
 def source(name: str, of_single: bool, last: bool) -> str:
@@ -111,7 +109,7 @@ void elementary({parameters}{kind}* out, unsigned* flags, unsigned* count, long 
 
 
 def _table(name: str, table: np.ndarray) -> str:
-    numbers = ",".join(map(_literal, table.ravel().tolist()))
+    numbers = ",".join(map(literal, table.ravel().tolist()))
     return f"__device__ const double {name}[{table.size}] = {{{numbers}}};\n"
 
 
@@ -142,11 +140,5 @@ def _operand(x: Any, kind: str) -> str:
     if isinstance(x, Value):
         return f"v{x.index}"
     if kind == FLOAT:
-        return _literal(float(x))
+        return literal(float(x))
     return f"{int(x)}LL" if kind == INTEGER else str(bool(x)).lower()
-
-
-def _literal(x: float) -> str:
-    if isfinite(x):
-        return x.hex()
-    return f"__longlong_as_double({int(np.float64(x).view(np.int64))}LL)"

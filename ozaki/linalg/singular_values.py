@@ -181,10 +181,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     with quietly(array):
         if ord in (2, -2, "nuc"):
             sizes = svdvals(moved)
-            result = exact_sum(sizes, axis=-1) if ord == "nuc" else _end(sizes, ord, -1)
+            result = exact_sum(sizes, axis=-1) if ord == "nuc" else _end(sizes, ord)
         else:
             sums = vector_norm(moved, 1, axis=-2 if ord in (1, -1) else -1)
-            result = _end(sums, ord, -1)
+            result = _end(sums, ord)
     if keepdims:
         places = sorted(a % array.ndim for a in axes)
         for place in places:
@@ -192,8 +192,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return xp.asarray(result)[()]
 
 
-def _end(values: Array, ord: Any, axis: int) -> Array:
-    """The largest values along an axis, or the smallest for a negative order; NaN where there is one."""
+def _end(values: Array, ord: Any) -> Array:
+    """The largest along the last axis, or the smallest for a negative order; NaN where there is one."""
     if ord > 0:
-        return values.max(axis=axis) if values.shape[axis] else values.sum(axis=axis)
-    return values.min(axis=axis)
+        return values.max(axis=-1) if values.shape[-1] else values.sum(axis=-1)
+    return values.min(axis=-1)

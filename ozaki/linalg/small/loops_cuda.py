@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from multiword.engines.machine import multiprocessors
-from multiword.runtime.arrays import Array, import_cupy, namespace
-from multiword.runtime.kernels import OPTIONS, check_capability, expanded
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.kernels import expanded, from_text
 from ozaki.linalg.small import factorizations, spectra  # noqa: F401  all texts
 from ozaki.linalg.small.language import TEXTS
 from ozaki.linalg.small.printing import printed
@@ -45,8 +45,7 @@ def run(name: str, stacks: list[Array], options: tuple[bool, ...], sizes: tuple[
 
 @cache
 def _kernel(name: str, kinds: tuple[tuple[str, int], ...], options: int, device: int) -> Any:
-    check_capability(import_cupy().cuda.Device(device).compute_capability)
-    return import_cupy().RawKernel(source(name, kinds, options), f"small_{name}", options=OPTIONS)
+    return from_text(source(name, kinds, options), f"small_{name}", device)
 
 
 def source(name: str, kinds: tuple[tuple[str, int], ...], options: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime.kernels import literal
 from ozaki.linalg import arithmetic
 from ozaki.linalg.small import language
 from ozaki.linalg.small.language import TEXTS
@@ -332,4 +333,4 @@ def _literal(x: Any) -> str:
     if isinstance(x, int):
         return f"{x}LL"
     assert isinstance(x, float), x
-    return x.hex() if math.isfinite(x) else "__longlong_as_double(0x7FF0000000000000LL)"
+    return literal(x)
