@@ -64,7 +64,30 @@ def _softmax(xp: Any, x: Any, axis: int) -> tuple[Any, Any]:
     return powers / total, less - xp.log(total)
 
 
+def _moment_over(power: int, of: int) -> Callable[..., Any]:
+    """A central moment over a power of the deviation, as NumPy's users write them."""
+
+    def native(xp: Any) -> Callable[..., Any]:
+        def moments(x: Any, axis: int) -> Any:
+            less = x - x.mean(axis=axis, keepdims=True)
+            return (less**power).mean(axis=axis) / (less * less).mean(axis=axis) ** (of / 2)
+
+        return moments
+
+    return native
+
+
+def _running(x: Any, axis: int, powers: int) -> Any:
+    """What differences of running sums of x, and of its squares, are made of."""
+    return [(x if power == 1 else x * x).cumsum(axis=axis) for power in range(1, powers + 1)]
+
+
 NATIVE = {
+    **dict.fromkeys(("rolling_sum", "rolling_mean"), lambda xp: partial(_running, powers=1)),
+    **dict.fromkeys(("rolling_var", "rolling_std"), lambda xp: partial(_running, powers=2)),
+    "moment": _moment_over(3, 0),
+    "skew": _moment_over(3, 3),
+    "kurtosis": _moment_over(4, 4),
     "norm": "linalg.norm",
     "rms": lambda xp: lambda x, axis: xp.sqrt(xp.mean(x.real**2 + x.imag**2, axis=axis)),
     "average": "average",
@@ -98,6 +121,18 @@ NATIVE = {
 }
 """What a function is timed beside, where that is not NumPy's of the same name."""
 
+
+MORE: dict[str, dict[str, Any]] = {
+    "moment": {"order": 3},
+    **{name: {"window": 100} for name in PUBLIC if name.startswith("rolling_")},
+}
+"""What reductions take beside arrays and an axis."""
+
+REAL = {
+    *(*MORE, "skew", "kurtosis"),
+    *(r.name for r in PUBLIC.values() if r.heading == "Functions of rows"),
+}
+"""Reductions of real numbers alone."""
 
 Wanted = Callable[[str], bool]
 """Whether a function is to be timed."""
@@ -152,10 +187,11 @@ def rows_of_sums(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
         for r in PUBLIC.values()
         if r.heading in ("Sums", "Functions of rows") and "axis" in r.parameters
     ):
-        if not wanted(name):
+        if not wanted(name) or (name in REAL and dtype[0] == "c"):
             continue
+        count = len(PUBLIC[name].arrays) - len(MORE.get(name, {}).keys() & {*PUBLIC[name].arrays})
         for shape in ROWS:
-            arrays = [drawn(xp, shape, dtype, i) for i in range(len(PUBLIC[name].arrays))]
+            arrays = [drawn(xp, shape, dtype, i) for i in range(count)]
             for axis in {0, len(shape) - 1}:
                 ours, other = getattr(ozaki, name), (None if name in ("dot", "vdot") else native(name, xp))
                 theirs = (
@@ -169,7 +205,7 @@ def rows_of_sums(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
                     call,
                     dtype,
                     arrays[0].size,
-                    lambda f=ours, a=arrays, axis=axis: f(*a, axis=axis),
+                    partial(ours, *arrays, axis=axis, **MORE.get(name, {})),
                     theirs,
                 )
 
@@ -182,6 +218,7 @@ def rows_of_groups(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
         for n, groups in ((1000, 10), (10**6, 10), (10**6, 10**5)):
             labels, x = xp.random.default_rng(1).integers(0, groups, n), drawn(xp, (n,), dtype)
             arguments = {"group_count": (labels, groups), "group_dot": (x, x, labels, groups)}
+            arguments["group_average"] = x, labels, groups, abs(x)
             given = arguments.get(name, (x, labels, groups))
             theirs = partial(xp.bincount, labels, x, groups)
             yield Row(
@@ -234,6 +271,7 @@ def rows_of_products(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
             *(
                 (f, lambda a=a, f=f: getattr(ozaki, f)(a), lambda a=a, f=f: getattr(xp, f)(a))
                 for f in ("cov", "corrcoef")
+                if dtype[0] != "c"
             ),
             *(
                 (f, lambda a=a, b=b, f=f: getattr(ozaki, f)(a, b), lambda a=a, b=b, f=f: getattr(xp, f)(a, b))
@@ -338,7 +376,9 @@ def rows_of_linalg(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
         stacks = [] if "verified" in name or name == "lstsq" else [(s, n, n) for s, n in STACKS]
         for shape in (*sizes, *stacks):
             x = drawn(xp, shape, dtype)
-            a = x @ x.conj().swapaxes(-1, -2) + shape[-1] * xp.eye(shape[-1], dtype=dtype)
+            a = x @ x.conj().swapaxes(-1, -2)
+            a = xp.tril(a, -1) + xp.tril(a, -1).conj().swapaxes(-1, -2)  # Hermitian to the last bit
+            a += 4 * shape[-1] * xp.eye(shape[-1], dtype=dtype)
             yield Row(
                 f"linalg.{name}",
                 f"{shape}",

@@ -22,6 +22,9 @@ NEEDED = {
 """Optional packages that benchmarks measure."""
 
 
+OTHER_PARTS = ("groups", "functions", "products", "linalg")
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_benchmark_is_there(name):
     if name in NEEDED:
@@ -55,3 +58,28 @@ def test_no_public_function_is_forgotten_by_the_scan_of_cliffs():
     names = set(PUBLIC) | {f"linalg.{name}" for name in ozaki.linalg.__all__}
     names |= {f"linalg.verified.{name}" for name in verified.__all__ if name.islower()}
     assert names - asked == set(cliffs.NOT_TIMED)
+
+
+SMALLER = {
+    "ROWS": ((5,), (4, 3)),
+    "MATRICES": (3,),
+    "STACKS": ((2, 3),),
+    "PRODUCTS": (((3, 4), (4, 2)), ((2, 3, 3), (3, 3))),
+}
+"""Sizes of the scan that take no time."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", ["sums", *(pytest.param(x, marks=pytest.mark.slow) for x in OTHER_PARTS)])
+def test_every_row_of_the_scan_of_cliffs_runs(monkeypatch, part):
+    cliffs = importlib.import_module("benchmarks.cliffs")
+    for name, sizes in SMALLER.items():
+        monkeypatch.setattr(cliffs, name, sizes)
+    count = 0
+    for dtype in cliffs.DTYPES:
+        for row in getattr(cliffs, f"rows_of_{part}")(np, dtype, lambda _: True):
+            if row.numbers <= 2000:
+                ours, native = row.ours(), row.native()
+                assert np.shape(ours) == np.shape(native) or part != "sums" or "rolling" in row.function
+                count += 1
+    assert count
