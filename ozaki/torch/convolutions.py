@@ -19,13 +19,12 @@ from torch import Tensor
 from multiword.runtime.tensors import stream_of, tensor_of
 from ozaki.sums import api as sums
 from ozaki.torch.elementwise import of_arrays
+from ozaki.torch.pooling import Sizes, each_dimension
 from ozaki.torch.products import multiplied
 from ozaki.torch.settings import Settings
 
 WINDOWS = 2**24
 """The most elements of a matrix of windows that is made at once, if one row or column has no more."""
-
-Sizes = Sequence[int]
 
 
 def _convolution(
@@ -43,7 +42,9 @@ def _convolution(
     """Return the product, rounded, and the bias added to it."""
     if not _ours(settings, x, weight, transposed, groups, bias):
         return None
-    step, pad, spread, extra = (_each(x, v) for v in (stride, padding, dilation, output_padding))
+    step, pad, spread, extra = (
+        each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation, output_padding)
+    )
     sizes = zip(x.shape[2:], weight.shape[2:], step, pad, spread, extra, strict=True)
     if transposed:
         fit = all((n - 1) * s + d * (k - 1) + e >= 2 * p for n, k, s, p, d, e in sizes)
@@ -79,7 +80,7 @@ def _convolution_slope(
     """
     if not _ours(settings, x, weight, transposed, groups, g):
         return None
-    step, pad, spread = (_each(x, v) for v in (stride, padding, dilation))
+    step, pad, spread = (each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation))
     of_x = of_weight = of_bias = None
     if needed[0] and transposed:
         of_x = _applied(settings, g, weight, step, pad, pad, spread, groups)
@@ -212,11 +213,6 @@ def _chunks(samples: int, lengths: Sizes, row: int) -> Iterator[tuple[slice, sli
     for n in range(0, samples, at_once):
         for i in range(0, lengths[0], lines):
             yield slice(n, n + at_once), slice(i, i + lines)
-
-
-def _each(x: Tensor, sizes: Sizes) -> Sizes:
-    """Return sizes for each spatial dimension, of which PyTorch takes one for all."""
-    return list(sizes) * (x.dim() - 2) if len(sizes) == 1 else list(sizes)
 
 
 def _ours(

@@ -24,6 +24,7 @@ from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
+from ozaki.torch.norms import normalized
 from ozaki.torch.settings import Settings
 
 MEAN, SUM = 1, 2
@@ -64,11 +65,10 @@ def _layer_norm(
     settings: Settings, x: Tensor, shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     axes = tuple(range(x.dim() - len(shape), x.dim()))
-    y = of_arrays(lambda a: rowwise.layer_norm(a, axes, eps=eps), x)
+    y, mean, scale = normalized(x, axes, eps)
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
-    mean = of_arrays(lambda a: sums.mean(a, axes, keepdims=True), x)
-    return y, mean, of_arrays(lambda a: rowwise.inverse_deviation(a, axes, eps), x)
+    return y, mean, scale
 
 
 def _layer_norm_slope(

@@ -44,7 +44,8 @@ def _batch_norm(
         y = (x - _wide(x, running_mean)) * _wide(x, _inverse_root(running_var, eps))
         return _affine(x, y, weight, bias), x.new_empty(0), x.new_empty(0)
     channels = _by_channel(x)
-    y, mean, scale = _normalized(channels, eps)
+    y, *kept = normalized(channels, (-1,), eps)
+    mean, scale = (t.reshape(-1) for t in kept)
     if running_mean is not None:
         running_mean.copy_(running_mean * (1 - momentum) + mean * momentum)
     if running_var is not None:
@@ -99,7 +100,7 @@ def _group_norm(
     """Return the normalized x, and the means and inverse deviations of each sample's groups."""
     if not _alike(x, weight, bias) or not x.numel():
         return None
-    y, mean, scale = _normalized(x.reshape(samples * groups, -1), eps)
+    y, mean, scale = normalized(x.reshape(samples * groups, -1), (-1,), eps)
     shape = samples, groups
     return _affine(x, y.reshape(x.shape), weight, bias), mean.reshape(shape), scale.reshape(shape)
 
@@ -126,11 +127,11 @@ def _group_norm_slope(
     return of_x, *_of_affine(g, y.reshape(x.shape), needed)
 
 
-def _normalized(x: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the rows less their means times their inverse deviations, and both of these."""
-    y = of_arrays(lambda a: rowwise.layer_norm(a, -1, eps=eps), x)
-    mean = of_arrays(lambda a: sums.mean(a, -1), x)
-    return y, mean, of_arrays(lambda a: rowwise.inverse_deviation(a, -1, eps), x).reshape(-1)
+def normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return x less its means over axes times the inverse deviations, and both of these, axes kept."""
+    y = of_arrays(lambda a: rowwise.layer_norm(a, axes, eps=eps), x)
+    mean = of_arrays(lambda a: sums.mean(a, axes, keepdims=True), x)
+    return y, mean, of_arrays(lambda a: rowwise.inverse_deviation(a, axes, eps), x)
 
 
 def _slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ def _windows(
     """Return the places of windows in x; those in the padding are none."""
     sizes = x.shape[-len(results) :]
     kernel, stride, padding, dilation = (
-        _each(v, len(results)) for v in (kernel, stride or kernel, padding, dilation)
+        each_dimension(v, len(results)) for v in (kernel, stride or kernel, padding, dilation)
     )
     tables = []
     for n, m, k, s, p, d in zip(sizes, results, kernel, stride, padding, dilation, strict=True):
@@ -67,7 +67,7 @@ def _turned(tables: Tables, sizes: Sizes) -> Tables:
     return turned
 
 
-def _each(sizes: Sizes, dims: int) -> Sizes:
+def each_dimension(sizes: Sizes, dims: int) -> Sizes:
     """Return sizes for each dimension, of which PyTorch takes one for all."""
     return list(sizes) * dims if len(sizes) == 1 else list(sizes)
 
@@ -147,7 +147,7 @@ def _averaged(
         return tables, x.new_full((), divisor_override)
     if not count_include_pad:
         return tables, _counts(x, tables)
-    kernel, stride, padding = (_each(v, dims) for v in (kernel, stride or kernel, padding))
+    kernel, stride, padding = (each_dimension(v, dims) for v in (kernel, stride or kernel, padding))
     counts = []
     for n, m, k, s, p in zip(x.shape[-dims:], results, kernel, stride, padding, strict=True):
         counts.append((n + 2 * p - torch.arange(m) * s).clamp(max=k))  # beyond the padding nothing counts
