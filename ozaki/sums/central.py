@@ -34,7 +34,6 @@ from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.powers import rounded_of_sums
 from ozaki.sums.variance import exact_ddof
-from ozaki.tuning import OUTPUTS_ON_HOST
 
 _MOST = 1 << 17  # n³ is a float64 number below
 _Exact = Callable[[list[int], int, int, Rounding], float]
@@ -218,11 +217,8 @@ def _of_powers(
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = real_result_dtype(x, dtype, out, shape, what)
-    rows, rounding, values = exactly("x", columns_of(x, axes), np.float64), Rounding(format_of(target)), []
-    for first in range(0, rows.shape[1], OUTPUTS_ON_HOST):
-        part = rows[:, first : first + OUTPUTS_ON_HOST]
-        values.append(_rounded(part, max(order, 1), rounding, exact, enclosed))
-    result = narrow(np.concatenate([np.empty(0), *values]), target)
+    columns, rounding = exactly("x", columns_of(x, axes), np.float64), Rounding(format_of(target))
+    result = narrow(_rounded(columns, max(order, 1), rounding, exact, enclosed), target)
     return deliver(where_lies(x, result).reshape(shape), out)
 
 

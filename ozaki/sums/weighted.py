@@ -20,7 +20,6 @@ from ozaki.sums.arguments import columns_of, weights_along
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.powers import Factors, product_sums, rounded_of_sums
-from ozaki.tuning import OUTPUTS_ON_HOST
 
 Weights = tuple[Array, ...]
 """Frequencies, reliabilities, or both, in float64, none negative; reliabilities are the last."""
@@ -76,20 +75,10 @@ def weighted_variances(
     reliable : whether the last weights are reliabilities.
     """
     parts = [exactly("x", columns_of(part, axes), np.float64) for part in real_parts(x)]
-    columns, results = [columns_of(w, axes) for w in weights], [np.empty(0)]
-    for first in range(0, parts[0].shape[1], OUTPUTS_ON_HOST):
-        of_x, of_w = ([y[:, first : first + OUTPUTS_ON_HOST] for y in ys] for ys in (parts, columns))
-        results.append(_rounded(of_x, tuple(of_w), reliable, ddof, rounding))
-    return np.concatenate(results)
-
-
-def _rounded(
-    parts: Sequence[Array], weights: Weights, reliable: bool, ddof: Fraction, rounding: Rounding
-) -> np.ndarray:
-    """The variances of (n, m) numbers, real and imaginary parts."""
+    weights = tuple(columns_of(w, axes) for w in weights)
     terms: list[Factors] = [weights, _reliabilities(weights, reliable)]
     terms += [(*weights, part) for part in parts] + [(*weights, part, part) for part in parts]
-    if not len(parts[0]):
+    if parts[0].shape[1] > 0 == len(parts[0]):
         raise ZeroDivisionError("weights must not sum to zero")
 
     def exact(sums: Sequence[tuple[int, int]]) -> float:

@@ -21,7 +21,7 @@ from ozaki.sums.exact.extraction import LOOPS
 from ozaki.sums.exact.fixed_point import NAN, ORDINARY, FixedPoint
 from ozaki.sums.exact.reduction import exact_sums
 from ozaki.sums.exact.summands import Summands
-from ozaki.tuning import INTEGER_RATIOS, SHORT_POWERS
+from ozaki.tuning import INTEGER_RATIOS, OUTPUTS_ON_HOST, SHORT_POWERS
 
 Factors = tuple[Array, ...]
 Exact = Callable[[Any], float]
@@ -59,12 +59,27 @@ def rounded_of_sums(
 ) -> np.ndarray:
     """Return what is made of the exact sums of several products, rounded, as float64; NaN for Inf and NaN.
 
+    Outputs are computed some at a time, on the host.
+
     Parameters
     ----------
     terms : of each sum the factors, of one shape (n, m); n > 0.
     exact : exact(sums) rounds what integers, each with the exponent of its unit, make of one output.
     enclosed : enclosed(sums) encloses it, of many outputs; None where only integers are quick.
     """
+    arrays = {id(x): x for factors in terms for x in factors}
+    results = [np.empty(0)]
+    for first in range(0, terms[0][0].shape[1], OUTPUTS_ON_HOST):
+        some = {key: x[:, first : first + OUTPUTS_ON_HOST] for key, x in arrays.items()}
+        part = [tuple(some[id(x)] for x in factors) for factors in terms]
+        results.append(_some_rounded(part, target, exact, enclosed))
+    return np.concatenate(results)
+
+
+def _some_rounded(
+    terms: Sequence[Factors], target: Format, exact: Exact, enclosed: Enclosed | None
+) -> np.ndarray:
+    """The same, of all outputs at once."""
     arrays = {id(x): x for factors in terms for x in factors}.values()
     (n, m), xp = terms[0][0].shape, namespace(terms[0][0])
     finite = on_host(xp.stack([xp.isfinite(x).all(axis=0) for x in arrays]).all(axis=0))
