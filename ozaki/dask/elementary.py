@@ -12,6 +12,7 @@ import dask.array as da
 from multiword.runtime.arrays import as_array
 from ozaki import elementary
 from ozaki.dask.arguments import checked_chunks
+from ozaki.dask.tasks import public_form
 from ozaki.public import PUBLIC, Record, is_dask
 
 _IN_MEMORY = ("out", "where")
@@ -63,11 +64,7 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
             )
         return da.core.elemwise(function, *operands, dtype=meta.dtype)  # chunks are aligned, and broadcast
 
-    lazy.__name__, lazy.__qualname__, lazy.__module__ = record.name, record.name, "ozaki.dask"
-    summary = str(inspect.getdoc(record.value)).partition(", correctly rounded")[0]
-    lazy.__doc__ = f"{summary} for each number of a Dask array, lazily." + _difference(record)
-    lazy.__signature__ = signature  # type: ignore[attr-defined]
-    return lazy
+    return public_form(lazy, record, signature, "for each number of a Dask array", _difference(record))
 
 
 ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.ALL}

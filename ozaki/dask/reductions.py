@@ -25,6 +25,7 @@ from ozaki.dask.arguments import (
     partial_sums_a_task,
     without_empty_chunks,
 )
+from ozaki.dask.tasks import public_form
 from ozaki.public import PUBLIC, Record
 from ozaki.sums.arguments import (
     Axis,
@@ -200,13 +201,10 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
         arrays, axis = operands(**{p: rest.pop(p) for p in taken})
         return _reduced("mean" if name == "average" and len(arrays) == 1 else name, arrays, axis, **rest)
 
-    summary = str(inspect.getdoc(record.value)).partition(", correctly rounded")[0]
-    lazy.__name__, lazy.__qualname__, lazy.__module__ = name, name, "ozaki.dask"
-    lazy.__doc__ = f"{summary} of Dask arrays, lazily." + _DIFFERENCE.format(
+    differs = _DIFFERENCE.format(
         name=name, arrays=", ".join(record.arrays), example=record.example and f", {record.example}"
     )
-    lazy.__signature__ = signature  # type: ignore[attr-defined]
-    return lazy
+    return public_form(lazy, record, signature, "of Dask arrays", differs)
 
 
 LAZY = {name: _on_dask(PUBLIC[name]) for name in REDUCTIONS}

@@ -11,7 +11,7 @@ import dask.array as da
 
 from multiword.runtime.options import integer
 from ozaki.dask.arguments import checked_chunks, without_empty_chunks
-from ozaki.dask.tasks import task
+from ozaki.dask.tasks import public_form, task
 from ozaki.public import PUBLIC, Record
 from ozaki.sums.arguments import axes_of, real_result_dtype
 from ozaki.sums.rolling import window_of
@@ -44,11 +44,7 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
         given.apply_defaults()
         return _rolled(record.value, name, **given.arguments)
 
-    summary = str(inspect.getdoc(record.value)).partition(", each correctly rounded")[0]
-    lazy.__name__, lazy.__qualname__, lazy.__module__ = name, name, "ozaki.dask"
-    lazy.__doc__ = f"{summary} of Dask arrays, lazily." + _DIFFERENCE.format(name=name)
-    lazy.__signature__ = signature  # type: ignore[attr-defined]
-    return lazy
+    return public_form(lazy, record, signature, "of Dask arrays", _DIFFERENCE.format(name=name))
 
 
 def _rolled(

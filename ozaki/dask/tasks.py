@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from typing import Any
@@ -10,6 +11,7 @@ import dask.array as da
 import numpy as np
 
 from multiword.runtime.memory import WorkspaceTooSmall
+from ozaki.public import Record
 
 
 def objects(function: Callable[..., Any], indices: Sequence[Any], *pairs: Any, token: str) -> da.Array:
@@ -92,3 +94,17 @@ def _named(
             f"{name} ran out of memory{of}: choose smaller chunks, or fewer threads a worker"
             + (f" ({error})" if str(error) else "")
         ) from error
+
+
+def public_form(
+    lazy: Callable[..., da.Array], record: Record, signature: inspect.Signature, of: str, differs: str
+) -> Callable[..., da.Array]:
+    """Return a lazy function under the name of one of `ozaki`, with a signature and documentation.
+
+    of : what follows on the first words of that one's. differs : the rest.
+    """
+    summary = str(inspect.getdoc(record.value)).replace(", each correctly", ", correctly")
+    lazy.__name__, lazy.__qualname__, lazy.__module__ = record.name, record.name, "ozaki.dask"
+    lazy.__doc__ = f"{summary.partition(', correctly rounded')[0]} {of}, lazily.{differs}"
+    lazy.__signature__ = signature  # type: ignore[attr-defined]
+    return lazy
