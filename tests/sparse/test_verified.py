@@ -129,3 +129,11 @@ def test_invalid_arguments_and_empty_ones():
     assert verified.solve(ss.csr_array((0, 0)), np.zeros(0)).value.shape == (0,)
     assert verified.solve(a, np.zeros((9, 0))).value.shape == (9, 0)
     assert verified.solve(ss.eye_array(3, dtype=int).tocsr(), np.ones(3)).value.tolist() == [1.0] * 3
+
+
+def test_small_components_take_more_words():
+    """Each component is a hundredth of the one before it, the 16th 2⁻¹⁰⁶ of the first."""
+    a = ss.diags_array([-1.0, 100.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40)).tocsr()
+    x = verified.solve(a, np.eye(40)[0])
+    assert x.rounded[:17].all()
+    assert 2.0**-107 < x.value[16] / x.value[0] < 2.0**-105

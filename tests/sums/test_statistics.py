@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime.compiled import numpy_forms
+from ozaki.sums import central
+from ozaki.sums.exact.enclosure import Enclosure
+from ozaki.sums.exact.powers import product_words
 from tests.fuzz.fixed import check_family
 
 RNG = np.random.default_rng(3)
@@ -136,3 +140,22 @@ def test_convolutions_of_ints_and_of_arrays_that_do_not_fit():
             ozaki.convolve(bad, np.ones(2))
     with pytest.raises(ValueError, match="mode"):
         ozaki.correlate(np.ones(2), np.ones(2), "all")
+
+
+def test_what_leaves_the_range_of_words_is_not_taken_for_exact():
+    """(1 + u)² has its last bit 2⁻¹⁰⁴ below: no number holds it of products below 2⁻⁹⁷⁰."""
+    for exponent in range(-520, -470, 5):
+        x = np.full((3, 2), (1 + 2.0**-52) * 2.0**exponent)
+        exact, product = Fraction(x[0, 0]) ** 2, Enclosure.exactly(x).times(Enclosure.exactly(x))
+        value = Fraction(product.high[0, 0]) + Fraction(product.low[0, 0])
+        assert abs(exact - value) <= Fraction(product.error[0, 0])
+        compiled = product_words(x, x)
+        with numpy_forms():
+            plain = product_words(x, x)
+        for words in (compiled, plain):
+            assert words is None or sum(Fraction(w[0, 0]) for w in words) == exact
+
+
+def test_powers_of_counts_are_numbers_where_moments_are_enclosed():
+    """n³ is the largest coefficient of an enclosed polynomial."""
+    assert (central._MOST - 1) ** 3 < 2**53
