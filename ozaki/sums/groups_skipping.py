@@ -157,5 +157,5 @@ def _without_nan(
     limit = max(least - 1, float(options.get("ddof", -1)))
     if limit >= 0:
         counts = xp.bincount(present, minlength=prod(shape))
-        result = xp.where(counts <= limit, xp.asarray(np.nan, result.dtype), result)
+        result = without(result, counts <= limit, np.nan)
     return result.reshape(shape)

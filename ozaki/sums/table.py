@@ -335,11 +335,11 @@ def _as_real(x: Array) -> Array:
     return namespace(x).lib.stride_tricks.as_strided(real, (*x.shape, 2), strides)
 
 
-def without(x: Array, missing: Array, zero: float = 0.0) -> Array:
-    """Return the array with a zero for what is missing."""
-    word = x.view(np.uint16) if x.dtype.name == "bfloat16" else x
-    zeros = np.full((), complex(zero, zero) if x.dtype.kind == "c" else zero, x.dtype).view(word.dtype)[()]
-    return namespace(x).where(missing, zeros, word).view(x.dtype)
+def without(x: Array, missing: Array, value: float = 0.0) -> Array:
+    """Return the array with a zero, or another value, in both parts of a number, for what is missing."""
+    word = x.view(np.uint16) if x.dtype.name == "bfloat16" else x  # which CuPy would make float32
+    both = complex(value, value) if x.dtype.kind == "c" else value
+    return namespace(x).where(missing, np.full((), both, x.dtype).view(word.dtype)[()], word).view(x.dtype)
 
 
 def is_nan(x: Array) -> Array:

@@ -358,6 +358,14 @@ def test_ratios_by_group_are_one_launch(cupy, dtype, monkeypatch):
             ozaki.group_mean(cupy.asarray(x), cupy.asarray(np.append(cases[0][1][1:], bad)), 100)
 
 
+@pytest.mark.parametrize("name", ["group_nansum", "group_nanmean", "group_nanvar", "group_nanstd"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "complex64"])
+def test_groups_without_nan(name, dtype):
+    """Some with nothing, or with too few numbers, have NaN in the dtype of the others."""
+    x = np.array([1.5, np.nan, 2.0, np.nan, -7.0, 3.0]).astype(getattr(ml_dtypes, dtype, dtype))
+    same_on_the_gpu(getattr(ozaki, name), x, np.array([0, 0, 0, 1, 2, 4]), num_groups=5, min_count=2)
+
+
 class Counting:
     """A function of which the calls, and those that return None, are counted."""
 
