@@ -9,6 +9,7 @@ import multiword
 import ozaki
 from ozaki.public import PUBLIC
 from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL
+from tests.fuzz.device_functions import OF_NUMBERS_AND_ROWS
 from tests.fuzz.device_products import PRODUCTS, Call, writable
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_sums import FLOATS, chosen_axis, common_dtype, form, targets
@@ -155,6 +156,7 @@ FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **PRODUCTS,
     **SHARED,
     **SOLVERS,
+    **OF_NUMBERS_AND_ROWS,
     **{name: reduction(name) for name in ONE_ARRAY},
     "dot, vdot": dot,
     "cumsum": cumsum,
