@@ -18,8 +18,13 @@ def for_numbers(signature):
 
 
 def for_all_numbers(*functions):
-    """Calls that compile such functions."""
-    return tuple(partial(function, kind) for function in functions for kind in NUMBERS)
+    """A call for each kind of numbers that compiles such functions: what they share is compiled once."""
+    return tuple(partial(_compile_all, functions, kind) for kind in NUMBERS)
+
+
+def _compile_all(functions, kind):
+    for function in functions:
+        function(kind)
 
 
 lu_panel = for_numbers(lambda x: void(x[:, ::1], int64[::1]))(leaves.lu_panel)
