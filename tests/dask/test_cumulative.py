@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from tests.cells import cells
 from tests.oracle import nearest
 
 da = pytest.importorskip("dask.array")
@@ -35,7 +36,7 @@ def check(x, chunks, axis=None, dtype=None):
 DTYPES = ["f8", "f4", "f2", ml_dtypes.bfloat16, "c16", "c8"]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@cells(dtype=DTYPES)
 def test_any_chunks_and_axis(dtype):
     rng = np.random.default_rng(0)
     octaves = {"f2": 8, "f8": 900, "c16": 900}.get(dtype, 100)

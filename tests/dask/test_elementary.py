@@ -6,11 +6,12 @@ import pytest
 import ozaki
 from ozaki.dask.elementary import ELEMENTARY
 from ozaki.public import PUBLIC
+from tests.cells import cells
 
 da = pytest.importorskip("dask.array")
 
 
-@pytest.mark.parametrize("name", sorted(ELEMENTARY))
+@cells(name=sorted(ELEMENTARY))
 def test_chunks_cannot_be_seen(name, dask_in_this_thread):
     x = np.linspace(1, 2, 12).reshape(3, 4) if name == "acosh" else np.linspace(0.1, 0.9, 12).reshape(3, 4)
     for dtype in (np.float32, np.float64):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from tests.cells import cells
 from tests.dask.test_reductions import ONE_ARRAY, check
 
 da = pytest.importorskip("dask.array")
@@ -45,7 +46,7 @@ def fields():
     }
 
 
-@pytest.mark.parametrize("kind", fields())
+@cells(kind=fields())
 def test_the_bits_of_the_whole(kind):
     x, _ = fields()[kind]
     for i, name in enumerate(ONE_ARRAY):

@@ -49,7 +49,7 @@ def check(a, b, chunks=CHUNKS, **options):
         assert ozaki.fingerprint(found) == ozaki.fingerprint(expected), (of_a, of_b, options)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8", "i4", "f2"])
+@cells(dtype=["f8", "f4", "c16", "c8", "i4", "f2"])
 def test_the_bits_of_the_whole(dtype):
     a, b = factors(dtype)
     for accuracy, chunks in zip((None, "exact", 30), CHUNKS[1:], strict=True):
@@ -82,7 +82,7 @@ def test_the_certificate_decides_as_for_the_whole(kind):
     check(a.astype(np.float32), (b + 1j * b[::-1]).astype(np.complex64), [((5, 11), (13, 4))])
 
 
-@pytest.mark.parametrize("kind", ["linear", "random", "blocks", "zeros", "nan", "not exact", "one row"])
+@cells(kind=["linear", "random", "blocks", "zeros", "nan", "not exact", "one row"])
 def test_a_graded_inner_dimension_is_equilibrated_as_that_of_the_whole(kind):
     shape = (1 if kind == "one row" else 7, 40, 5)
     for dtype in ("f8", "c8"):
@@ -222,7 +222,7 @@ class UnlikeWorkers(Callback):
         return getattr(vars(self)["engine"], name)
 
 
-@cells(accuracy=["fp64", "normwise", "exact", 40], first=range(4))
+@cells(share=4, accuracy=["fp64", "normwise", "exact", 40], first=range(4))
 def test_workers_of_unlike_machines_agree_on_the_residues(accuracy, first):
     """Their engines prefer other words, and other moduli."""
     rng = np.random.default_rng(5)

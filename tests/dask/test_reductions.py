@@ -56,7 +56,7 @@ def check(lazy, expected):
     assert difference(np.asarray(found), np.asarray(expected)) is None
 
 
-@cells(name=ONE_ARRAY, dtype=DTYPES)
+@cells(share=3, name=ONE_ARRAY, dtype=DTYPES)
 def test_the_bits_of_the_whole(name, dtype):
     x, function = numbers(dtype), getattr(ozaki, name)
     axes = (None, 0, (0, 2), -1, (2, 1), ())
@@ -86,7 +86,7 @@ def test_dot_products(one, other):
         )
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4"])
+@cells(dtype=["f8", "f4", "c16", "i4"])
 def test_weighted_means(dtype):
     x, like = numbers(np.dtype(dtype)), np.random.default_rng(1).random(SHAPE)
     for chunks in CHUNKS:

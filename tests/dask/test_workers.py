@@ -70,7 +70,9 @@ def test_any_chunks_and_threads(data, chunks):
     assert fingerprint(found) == expected
 
 
-@pytest.mark.parametrize(("workers", "chunks"), [(1, (60, 7)), (3, (20, 20))])
+@pytest.mark.parametrize(
+    ("workers", "chunks"), [(3, (20, 20)), pytest.param(1, (60, 7), marks=pytest.mark.slow)]
+)
 def test_workers_with_threads(data, workers, chunks):
     x, wide, expected = data
     options = {"processes": False, "threads_per_worker": 2, "dashboard_address": None}

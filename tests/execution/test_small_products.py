@@ -92,7 +92,7 @@ STRUCTURED = {
 }
 
 
-@cells(kind=STRUCTURED, n=[4, 24, 60, 130], dtype=FACES)
+@cells(share=4, kind=STRUCTURED, n=[4, 24, 60, 130], dtype=FACES)
 def test_products_with_many_zeros_need_no_pipeline(without_numba, kind, n, dtype):
     a, b = operands("uniform", (n, n, n), dtype, n)
     a = STRUCTURED[kind](a)

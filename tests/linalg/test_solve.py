@@ -10,6 +10,7 @@ import pytest
 import ozaki
 from ozaki.linalg import products, verified
 from ozaki.linalg.verified.tools import preconditioner, refinement, regularity, upward
+from tests.cells import cells
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
 from tests.oracle import check_proof, exact_solution, nearest, same
@@ -317,8 +318,7 @@ def test_the_error_of_a_certified_product_is_a_bound(dtype, digits):
             assert error <= bound[i] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("octaves", [0, 40, 120, 250])
+@cells(octaves=[0, 40, 120, 250], dtype=[np.float64, np.complex128])
 def test_words_of_products_are_those_of_exact_sums(dtype, octaves, monkeypatch):
     """Words from residues, whatever is faster, and by exact sums, of matrices of few and of many octaves."""
     monkeypatch.setattr(products, "WIDEST_ON_CPU", products.WIDEST_ON_GPU)
@@ -369,8 +369,7 @@ def test_no_residual_of_an_ordinary_inverse_takes_exact_sums(monkeypatch):
     assert all(verified.inv(rng.standard_normal((n, n))).rounded.all() for n in (4, 8, 16))
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("wild", [False, True])
+@cells(wild=[False, True], dtype=[np.float64, np.complex128])
 def test_words_of_large_products_are_those_of_exact_sums(without_numba, dtype, wild):
     """From bytes, where the processor multiplies them, and from fp64 words; some are subnormal, or cancel."""
     rng = np.random.default_rng(3)

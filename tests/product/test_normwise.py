@@ -13,6 +13,7 @@ from multiword.formats import FORMATS
 from ozaki import accurate_dgemm, matmul
 from ozaki.definition.statistics import BITS
 from ozaki.scaling.scales import norm_limit, normwise_error
+from tests.cells import cells
 from tests.matrices import FACES, KINDS, matrices
 from tests.oracle import exact_product, integers, real_products, same
 
@@ -69,8 +70,7 @@ def share_of_bound(result, a, b):
 # the bound ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("kind", KINDS)
+@cells(kind=KINDS, dtype=FACES)
 def test_errors_are_below_the_bound(kind, dtype):
     for shape in ((5, 3, 4), (7, 68, 6), (4, 1030, 3)):
         a, b = operands(kind, shape, dtype)

@@ -19,6 +19,7 @@ from ozaki.residues.reduction import reduce
 from ozaki.residues.scheme import Residues
 from ozaki.schemes import ProductSpecification
 from tests import oracle
+from tests.cells import cells
 from tests.oracle import images_of, nearest
 
 
@@ -50,9 +51,7 @@ def hard_integers(bits):
     return found + [-x for x in found]
 
 
-@pytest.mark.parametrize("k", [1, 64, 1024, 1 << 20])
-@pytest.mark.parametrize("bits", [20, 60, 109, 131, 200, 400, 1100])
-@pytest.mark.parametrize("name", ["fp64", "fp32"])
+@cells(bits=[20, 60, 109, 131, 200, 400, 1100], k=[1, 64, 1024, 1 << 20], name=["fp64", "fp32"])
 def test_hard_integers_of_any_system(bits, k, name):
     for exponent in (0, -100):
         check(hard_integers(bits), residue_system("fp64", bits, k), exponent, name=name)

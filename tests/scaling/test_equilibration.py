@@ -20,6 +20,7 @@ from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
+from tests.cells import cells
 from tests.matrices import TARGETS
 from tests.oracle import componentwise_error, real_products, rounded_product, same
 
@@ -260,7 +261,7 @@ def test_shifted_factors_are_exact_or_said_not_to_be(dtype):
             assert exact().tolist() == [truth]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "mild", "wild"])
+@cells(kind=[*KINDS, "mild", "wild"])
 def test_no_pair_is_certified_worse(kind):
     """T / Σ|a'||b'| of every pair, from the numbers themselves."""
     shape = (6, 30, 5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ozaki.sparse.linalg import eigsh
+from tests.cells import cells
 from tests.sparse.systems import hermitian, in_every_way, indefinite
 from tests.sparse.test_linalg import laplacian
 
@@ -11,7 +12,7 @@ ss = pytest.importorskip("scipy.sparse")
 linalg = pytest.importorskip("scipy.sparse.linalg")
 
 
-@pytest.mark.parametrize("which", ["LM", "LA", "SA"])
+@cells(which=["LM", "LA", "SA"])
 @pytest.mark.parametrize("matrix", [indefinite, hermitian])
 def test_eigenvalues(matrix, which):
     a = matrix()

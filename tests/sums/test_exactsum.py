@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.sums.exact import accumulator
 from ozaki.sums.exactsum import ExactSum
+from tests.cells import cells
 from tests.fuzz.fixed import check_family
 from tests.oracle import nearest, same
 from tests.threads import in_threads, interrupted
@@ -309,7 +310,7 @@ def interrupt():
     raise Interrupted
 
 
-@pytest.mark.parametrize("name", [*READERS, *CHANGES])
+@cells(name=[*READERS, *CHANGES])
 def test_an_exception_on_any_line_leaves_the_sums_of_before_or_of_after(name):
     def change(total, x):
         return READERS[name](total) if name in READERS else CHANGES[name](total, x)

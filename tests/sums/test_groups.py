@@ -11,6 +11,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
 from ozaki.sums.exact import groups
 from ozaki.sums.exact.summands import Summands
+from tests.cells import cells
 from tests.oracle import nearest, nearest_root
 
 RNG = np.random.default_rng(35)
@@ -208,8 +209,7 @@ def test_means_that_are_half_way_between_numbers_are_rounded_to_even():
     assert means.tolist() == exact
 
 
-@pytest.mark.parametrize("groups", [200, 10_000])
-@pytest.mark.parametrize("lead", [(), (3,)])
+@cells(groups=[200, 10_000], lead=[(), (3,)])
 def test_many_groups_of_few_numbers(groups, lead):
     """Those that have none are left out."""
     x = RNG.standard_normal((*lead, 90)) * 2.0 ** RNG.integers(-900, 900, 90)

@@ -16,6 +16,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
 from ozaki.sums import api as oz
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
+from tests.cells import cells
 from tests.fuzz.fixed import check_family
 from tests.oracle import nearest, nearest_root
 from tests.reductions import WITH_WHERE
@@ -426,8 +427,7 @@ def test_complex(dtype):
     assert float(mixed.imag) == nearest(sum(q * r for _, q, r, _ in pairs), fmt)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
-@pytest.mark.parametrize("name", WITH_WHERE)
+@cells(name=WITH_WHERE, dtype=["f8", "f4", "c16", "i8"])
 def test_where_leaves_numbers_out(name, dtype):
     function, rng = getattr(ozaki, name), np.random.default_rng(13)
     x = (100 * rng.standard_normal((4, 3, 50))).astype(dtype)

@@ -348,8 +348,7 @@ def at_once(a, b, out, engine, threads=1):
 
 
 @each_kernel
-@pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 130, 70), (200, 64, 3), (5, 9000, 40)], ids=str)
+@cells(shape=[(1, 1, 1), (33, 130, 70), (200, 64, 3), (5, 9000, 40)], dtype=FACES)
 def test_threads_that_meet_after_each_step(kernel, shape, dtype):
     """Of any layout; more threads than cores, too."""
     a, b = (x[None] for x in in_dtype(*matrices("uniform", *shape), dtype))

@@ -22,6 +22,7 @@ from multiword import (
 from multiword.engines.generations import CHIPS
 from multiword.fp32.choice import candidates
 from multiword.runtime.kernels import check_capability
+from tests.cells import cells
 from tests.matrices import PAIRS, disjoint, errors, normal, unit
 
 ENGINES = ("host", "tensorcore")
@@ -106,7 +107,7 @@ def assert_no_worse_than_fp32(a, b, engine="tensorcore", worse=None):
         assert errors(matmul(a, b, scheme=worse, engine=engine), a, b)[0] > native[0]
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@cells(name=PAIRS)
 def test_default_is_as_accurate_as_fp32_on_every_distribution(name):
     draw_a, draw_b = PAIRS[name]
     assert_no_worse_than_fp32(draw_a(rng(11), (32, 2048)), draw_b(rng(12), (2048, 32)))
