@@ -80,8 +80,12 @@ def imported(members: dict[ModuleType, dict[str, Any]]) -> Iterator[None]:
 
 
 def of_numpy() -> dict[ModuleType, dict[str, Any]]:
-    """Return NumPy's functions that `ozaki.array` replaces, which take plain arrays and return plain ones."""
-    originals = {f for f, method in UFUNCS if method == "__call__" and f is not None} | FUNCTIONS.keys()
+    """Return NumPy's functions that `ozaki.array` replaces, which take plain arrays and return plain ones.
+
+    Elementwise ufuncs stay: compiled modules take `np.absolute` and its like for NumPy's own objects.
+    """
+    products = {f for f, method in UFUNCS if method == "__call__" and getattr(f, "signature", None)}
+    originals = products | FUNCTIONS.keys()
     return {
         module: {
             name: Replaced(function, _as_ours(function))
