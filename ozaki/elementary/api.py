@@ -14,6 +14,7 @@ from multiword.runtime.arrays import (
     as_array,
     check_out,
     check_same_device,
+    device_of,
     is_cupy,
     namespace,
     on_device_of_arrays,
@@ -45,29 +46,38 @@ def float_of(dtype: np.dtype) -> str:
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
     if out is None and where is True and name in FUNCTIONS:
-        result = _of_few(name, *x)
+        result = _as_they_lie(name, *x)
         if result is not None:
             return result
     return _applied(name, x, out, where)
 
 
-def _of_few(name: str, x: Any, *others: Any) -> Any:
-    """Return values of a number, or of few of NumPy's as they lie in memory; None for others.
+def _as_they_lie(name: str, x: Any, *others: Any) -> Any:
+    """Return values of a number, of few of NumPy's as they lie in memory, or of CuPy's; None for others.
 
     What is checked, converted and shared out elsewhere takes several times as long as the few numbers.
     """
-    number = type(x) is float
-    first = np.asarray(x) if number else x
-    if others or type(first) is not np.ndarray or not 0 < first.size <= FEW_ARGUMENTS:
+    first, on_gpu = np.asarray(x) if type(x) is float else x, is_cupy(x)
+    if others or not (on_gpu or (type(first) is np.ndarray and 0 < first.size <= FEW_ARGUMENTS)):
         return None
     kind, flags = first.dtype, first.flags
-    if not (kind is _FLOAT64 or kind is _FLOAT32) or not (flags.c_contiguous and flags.aligned):
+    if not (kind is _FLOAT64 or kind is _FLOAT32) or not flags.c_contiguous or not is_default():
         return None
-    if not is_default():
+    if on_gpu:
+        here = device_of(first) is device_of(None)  # no context has to be entered
+        return _of_vector(name, first) if here else None
+    if not flags.aligned:
         return None
     out = np.empty_like(first)
     evaluate_few(name, first.reshape(-1), out.reshape(-1))
     return out if first.ndim else out[()]
+
+
+def _of_vector(name: str, x: Array) -> Array:
+    """Return values of an array on the current GPU."""
+    out = namespace(x).empty(x.shape, x.dtype)
+    evaluate(name, [x.reshape(-1)], out.reshape(-1))
+    return out
 
 
 @on_device_of_arrays

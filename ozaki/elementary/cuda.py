@@ -1,7 +1,7 @@
 """Texts as CUDA kernels: a trace is printed, one line an operation, and nothing is contracted.
 
-A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in `flags`; a second
-kernel, of the longer text, takes those, and integers on the host what even that leaves.
+A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in the state's flags; a
+second kernel, of the longer text, takes those, and integers on the host what even that leaves.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
 THREADS, BLOCKS = 256, 16
 """Threads of a block, and blocks to a multiprocessor."""
+
+_COUNTS = 2
+"""Words of the state before its flags: how many numbers either text has left undecided."""
 
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "shr": ">>"}
@@ -44,25 +47,23 @@ def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
     if not out.size:
         return
     of_single = out.dtype == np.float32
-    flags, count = cupy.empty((out.size + 31) // 32, np.uint32), cupy.zeros(2, np.uint32)
-    _launch(name, of_single, False, x, out, flags, count[:1])
-    if not int(count[0]):
+    state = cupy.zeros(_COUNTS + (out.size + 31) // 32, np.uint32)
+    _launch(name, of_single, False, x, out, state)
+    if not int(state[0]):
         return
-    _launch(name, of_single, True, [out, *x[1:]], out, flags, count[1:])
-    if not int(count[1]):
+    _launch(name, of_single, True, [out, *x[1:]], out, state)
+    if not int(state[1]):
         return
-    bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
+    bits = cupy.unpackbits(state[_COUNTS:].view(np.uint8), bitorder="little")
     where = cupy.flatnonzero(bits[: out.size])
     arguments = [a[where].get() for a in (out, *x[1:])]
     out[where] = cupy.asarray(by_integers(name, out.dtype, arguments))
 
 
-def _launch(
-    name: str, of_single: bool, last: bool, x: Sequence[Array], out: Array, flags: Array, count: Array
-) -> None:
+def _launch(name: str, of_single: bool, last: bool, x: Sequence[Array], out: Array, state: Array) -> None:
     device = out.data.device_id
     grid = min(_processors(device) * BLOCKS, -(-out.size // THREADS))
-    arguments = (*x, out, flags, count, np.int64(out.size))
+    arguments = (*x, out, state, np.int64(out.size))
     _kernel(name, of_single, last, device)((grid,), (THREADS,), arguments)
 
 
@@ -89,7 +90,8 @@ def source(name: str, of_single: bool, last: bool) -> str:
     live = "i < n" if not last else "(flags[i >> 5] >> (i & 31) & 1)"
     return f"""{_HEADER}{tables}
 extern "C" __global__
-void elementary({parameters}{kind}* out, unsigned* flags, unsigned* count, long long n) {{
+void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
+  unsigned *count = state + {int(last)}, *flags = state + {_COUNTS};
   long long padded = (n + 31) & ~31LL, step = (long long)gridDim.x * blockDim.x;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < padded; i += step) {{
     bool doubt = false;
