@@ -121,17 +121,18 @@ class Matrix:
             yield Piece(_long(rows[some]), _long(columns[some]), self.values[some])
 
     def _of_diagonals(self) -> Iterator[Piece]:
+        """Number what each diagonal has inside of the matrix, of which DIA stores more."""
         height, width = self.shape[::-1] if self.transposed else self.shape
-        xp, (count, length) = namespace(self.values), self.values.shape
-        together, width = max(1, PIECE // max(1, length)), min(length, width)
-        for first in range(0, count, together):
-            offsets, lines = (x[first : first + together] for x in (self.indices[0], self.values))
-            for start in range(0, width, PIECE):
-                columns = xp.arange(start, min(start + PIECE, width), dtype=np.int64)
-                rows = columns - _long(offsets)[:, None]
-                inside = (rows >= 0) & (rows < height)
-                places = xp.broadcast_to(columns, rows.shape)[inside]
-                yield Piece(rows[inside], places, lines[:, start : start + len(columns)][inside])
+        offsets, xp = _long(self.indices[0]), namespace(self.values)
+        starts = xp.maximum(offsets, 0)
+        ends = xp.minimum(min(self.values.shape[1], width), offsets + height)
+        pointers = xp.zeros(len(offsets) + 1, np.int64)
+        pointers[1:] = xp.cumsum(xp.maximum(ends - starts, 0))
+        for start in range(0, entries := int(pointers[-1]), PIECE):
+            end = min(start + PIECE, entries)
+            lines = expanded(pointers, start, end)
+            columns = xp.arange(start, end) + (starts - pointers[:-1])[lines]
+            yield Piece(columns - offsets[lines], columns, self.values[lines, columns])
 
     def _of_blocks(self) -> Iterator[Piece]:
         pointers, indices = self.indices

@@ -5,7 +5,7 @@
     exact     elements that these leave undecided, and all where there is neither: exact sums by group
 
 A complex number is two real columns: a·(x + iy) = Re a·(x, y) + Im a·(−y, x). A GPU adds up rows of any
-number of columns (`products_cuda`).
+number of columns (`products_cuda`), for which entries that do not lie row by row are sorted first.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def rounded_products(terms: Terms, addends: Sequence[Array], dtype: np.dtype) ->
     if not height * width:
         return namespace(x).zeros((height, width), dtype)
     with quietly(first.values):
+        if is_cupy(first.values) and len(terms) == 1:
+            terms = [(in_rows(first), x)]
         values, undecided = _enclosed(terms, addends, (height, width * parts), dtype)
         xp = namespace(values)
         result = narrow(values, real_dtype(dtype)).view(dtype)
@@ -68,7 +70,8 @@ def _enclosed(
     matrix, x = terms[0]
     single, plain = real_dtype(dtype) == np.float32, len(terms) == 1 and len(addends) < 2
     if is_cupy(matrix.values):
-        found = rows_on_device(matrix, _real_columns(x, shape), addends, shape, single) if plain else None
+        sides = [_real_columns(y, shape) for y in (x, *addends)] if plain else []
+        found = rows_on_device(matrix, sides, shape, single) if plain else None
         return (namespace(matrix.values).full(shape, np.nan), shape[0]) if found is None else found
     if compiled(LOOPS) is None:
         return np.full(shape, np.nan), shape[0]
@@ -81,16 +84,19 @@ def _enclosed(
 
 
 def in_rows(matrix: Matrix) -> Matrix:
-    """Return a matrix of a CPU with its entries row by row, as floats, to be multiplied many times.
+    """Return a matrix with its entries row by row, as floats, to be multiplied many times.
 
-    The same matrix where compiled code does not add up its rows: of complex numbers, of 64-bit integers.
+    The same matrix where no compiled code adds up its rows: of 64-bit integers, on a CPU of complex numbers.
     ValueError for an index out of range.
     """
     loops, values = compiled(LOOPS), matrix.values
-    if is_cupy(values) or loops is None or values.dtype.kind == "c" or len(as_floats(values[:0])) > 1:
+    apart = not is_cupy(values) and (loops is None or values.dtype.kind == "c")
+    if apart or len(as_floats(real_parts(values[:0])[0])) > 1:
         return matrix
     if matrix.row_by_row:
-        return matrix if values.dtype.kind == "f" else replace(matrix, values=to_float64(values))
+        return matrix if values.dtype.kind in "fc" else replace(matrix, values=to_float64(values))
+    if is_cupy(values):
+        return sorted_by_row(matrix)
     pieces = list(matrix.pieces())
     ends = np.zeros(matrix.shape[0] + 1, np.int64)
     _checked([loops.count_entries(piece.rows, ends) for piece in pieces])
@@ -100,6 +106,16 @@ def in_rows(matrix: Matrix) -> Matrix:
     for rows, columns, values in pieces:
         loops.place_entries(rows, columns, to_float64(values), ends, indices, numbers)
     return Matrix(matrix.shape, numbers, "csr", (pointers, indices))
+
+
+def sorted_by_row(matrix: Matrix) -> Matrix:
+    """Return a matrix with its entries row by row. ValueError for a row out of range."""
+    rows, columns, values = matrix.together()
+    check_indices(rows, matrix.shape[0])
+    order, xp = rows.argsort(), namespace(rows)
+    pointers = xp.searchsorted(rows[order], xp.arange(matrix.shape[0] + 1))
+    values = values if values.dtype.kind in "fc" else to_float64(values)
+    return Matrix(matrix.shape, values[order], "csr", (pointers, columns[order]))
 
 
 def product_with_vector(matrix: Matrix, x: Array) -> Array:

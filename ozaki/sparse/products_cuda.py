@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, import_cupy, to_float64
+from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel
 from ozaki.sparse.matrices import Matrix
 from ozaki.sums.exact.extraction import TINY
@@ -32,20 +32,21 @@ _ADD_ROWS = Kernel(
 
 
 def rows_on_device(
-    matrix: Matrix, columns: Sequence[Array], addends: Sequence[Array], shape: tuple[int, int], single: bool
+    matrix: Matrix, sides: Sequence[Sequence[Array]], shape: tuple[int, int], single: bool
 ) -> tuple[Array, int] | None:
     """Return the sums of rows as `products._enclosed` does; None where entries do not lie row by row.
 
-    columns : the real columns of X. ValueError for an index out of range.
+    sides : arrays of real columns whose sum is X, and those of what is added, if anything is. None for more
+        than one array of each. ValueError for an index out of range.
     """
     real = matrix.values.real.dtype.name
-    addable = all(b.dtype.kind == "f" for b in addends) and (shape[1] == 1 or not addends)
-    if not matrix.row_by_row or real not in _VALUES or len(columns) > 1 or not addable:
+    if not matrix.row_by_row or real not in _VALUES or any(len(side) > 1 for side in sides):
         return None
+    columns, *addends = (side[0] for side in sides)
     cupy = import_cupy()
     pointers, indices = (cupy.ascontiguousarray(x) for x in matrix.indices)
     values, out, noted = cupy.ascontiguousarray(matrix.values), cupy.empty(shape), cupy.zeros(2, np.uint32)
-    initial: Any = cupy.ascontiguousarray(to_float64(addends[0])) if addends else np.uint64(0)
+    initial: Any = addends[0] if addends else np.uint64(0)
     mean = matrix.entries / max(1, shape[0])
     lanes = 1 if shape[1] >= 8 else max(n for n in _LANES if n == 1 or n <= mean / 2)
     constants: dict[str, Any] = {
@@ -57,7 +58,7 @@ def rows_on_device(
     }
     sizes = (np.int64(n) for n in (*matrix.shape, min(len(indices), len(values)), shape[1]))
     sign = np.float64(-1.0 if matrix.conjugate else 1.0)
-    arguments = (pointers, indices, values, columns[0], initial, out, *sizes, sign, np.int32(single), noted)
+    arguments = (pointers, indices, values, columns, initial, out, *sizes, sign, np.int32(single), noted)
     _ADD_ROWS((-(-out.size * lanes // _THREADS),), (_THREADS,), arguments, **constants)
     undecided, invalid = noted.get().tolist()
     if invalid:

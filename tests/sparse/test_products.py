@@ -133,6 +133,32 @@ def test_pieces_do_not_show(monkeypatch):
         assert same(ozaki.matmul(form_of(kind, a, rng).T, x[:6]), reference(a.T, x[:6]))
 
 
+@pytest.mark.parametrize("piece", [5, matrices.PIECE])
+def test_diagonals_have_what_lies_inside(piece, monkeypatch):
+    """Of more numbers than the matrix has columns, or fewer, and of diagonals beside it."""
+    monkeypatch.setattr(matrices, "PIECE", piece)
+    rng, offsets = np.random.default_rng(6), [-9, -6, -2, 0, 3, 7, 8, 20]
+    for width in (3, 8, 11):
+        for shape in ((6, 8), (8, 6)):
+            a = ss.dia_array((rng.integers(1, 9, (8, width)).astype(float), offsets), shape=shape)
+            x, y = np.arange(1.0, shape[1] + 1), np.arange(1.0, shape[0] + 1)
+            assert same(ozaki.matmul(a, x), a.toarray() @ x)
+            assert same(ozaki.matmul(y, a), y @ a.toarray())
+            assert ozaki.sum(a) == a.toarray().sum()
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_entries_sorted_by_row(kind):
+    """What a GPU adds up instead of entries in any order."""
+    rng = np.random.default_rng(7)
+    a = dense(rng, np.complex128)
+    for matrix, x in ((a, numbers(rng, 8, complex)), (a.conj().T, numbers(rng, 6, complex))):
+        one = Matrix.of(form_of(kind, a, rng), "a")
+        rows = products.sorted_by_row(one if matrix is a else one.H)
+        assert rows.row_by_row
+        assert same(products.product_with_vector(rows, x), reference(matrix, x))
+
+
 def test_the_conjugate_transpose_is_not_a_copy():
     a = ss.csr_array(dense(np.random.default_rng(2), np.complex128))
     matrix, x = Matrix.of(a, "a"), numbers(np.random.default_rng(3), (6, 1), np.complex128)
