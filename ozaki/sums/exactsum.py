@@ -178,13 +178,21 @@ class ExactSum:
         return self
 
     def merge_terms(self, parts: Terms, columns: Array | None = None) -> ExactSum:
-        """Add summands (`ozaki.sums.exact.summands`), not checked, over their leading axes; return self.
+        """Add summands (`ozaki.sums.exact.summands`), whose shapes are not checked; return self.
+
+        They are added over their leading axes.
 
         Parameters
         ----------
         parts : the summands of the real part, and of the imaginary part of a complex dtype.
         columns : of one-dimensional summands, the element that each term goes to, in C order.
+
+        Raises
+        ------
+        TypeError : factors of a dtype that does not convert to this one without loss: there are no digits for
+            their products.
         """
+        check_factors(parts, self.dtype)
         size, sums = prod(self.shape), self._sums.copy()
         for i, summands in enumerate(parts):
             part = slice(i * size, (i + 1) * size)
@@ -468,6 +476,16 @@ class ExactSum:
         sums = self._sums
         with device_of(sums.flags):
             return sums.compacted()
+
+
+def check_factors(parts: Terms, dtype: np.dtype) -> None:
+    """Raise TypeError for factors whose products have more digits than those of numbers of a dtype have."""
+    for x in (x for summands in parts for terms in summands for x in terms.factors):
+        if not np.can_cast(x.dtype, dtype, "safe"):
+            raise TypeError(
+                f"terms with factors of dtype {x.dtype} cannot be added exactly to ExactSum({dtype}), "
+                f"which holds products of two numbers of its dtype: use one of {x.dtype}"
+            )
 
 
 def taken_words(total: ExactSum) -> Iterator[Array]:

@@ -24,7 +24,7 @@ from ozaki.sums.exact.extraction import LOOPS, block_sums
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, FixedPoint, flagged, merged
 from ozaki.sums.exact.levels import BLOCK_ROWS
 from ozaki.sums.exact.summands import Summands, Terms
-from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.exactsum import ExactSum, check_factors
 from ozaki.tuning import EXTRACTED_TERMS, PARTIAL_SUMS, SHORT_FORM_OUTPUTS
 
 
@@ -46,8 +46,12 @@ class PartialSums:
 
     @classmethod
     def of(cls, summands: Terms, dtype: np.dtype, shape: tuple[int, ...]) -> PartialSums:
-        """Return the sums of summands of shape (..., *shape), in short form if possible; of one part real."""
+        """Return the sums of summands of shape (..., *shape), in short form if possible; of one part real.
+
+        TypeError as `ExactSum.merge_terms`, in the short form, too: it may become digits later.
+        """
         dtype = dtype if len(summands) == 2 else real_dtype(dtype)
+        check_factors(summands, dtype)
         if (windows := _windows(summands, prod(shape))) is not None:
             return cls(dtype, shape, windows)
         with device_of(summands[0][0].factors[0]):

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki.sums.exact import accumulator
+from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.partial import PartialSums
 from tests.cells import cells
 from tests.fuzz.fixed import check_family
 from tests.oracle import nearest, same
@@ -187,6 +189,20 @@ def merged_by_addition(parts):
     window = np.max([part.window for part in parts], axis=0)
     digits = sum(part.to_digits(window) for part in parts)
     return ExactSum.from_digits(digits, window, parts[0].dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_terms_wider_than_the_digits_are_refused(dtype):
+    """Products of squares, say, which as float64 numbers have more digits than those of float32 do."""
+    squares = np.full(4096, 3e-40)
+    wide = [[Summands((squares, squares))]] * (2 if dtype is np.complex64 else 1)
+    for add in (ExactSum(dtype).merge_terms, partial(PartialSums.of, dtype=np.dtype(dtype), shape=())):
+        with pytest.raises(
+            TypeError, match=r"float64 cannot be added exactly to ExactSum\((float32|complex64)"
+        ):
+            add(wide)
+    narrow = np.full(3, 2.0**-149, np.float32), np.full(3, 7, np.int16)
+    assert ExactSum(np.float32).merge_terms([[Summands(narrow)]]).round() == 21 * 2.0**-149
 
 
 @given(st.lists(st.lists(any_double, max_size=6), min_size=1, max_size=5))
