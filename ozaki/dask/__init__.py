@@ -10,6 +10,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
     rolling        windows, each chunk with what it needs of its neighbours
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
                    one for all blocks
+    sparse         products of chunks that are sparse matrices
     flox           reductions by group for flox, whose state are exact sums; imported by its own name
     arguments      what comes in, whole arrays and chunks; `tasks`: what all graphs share
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import partial
 from math import isnan
 from typing import Any
@@ -26,9 +27,23 @@ def known_chunks(x: Any, name: str) -> da.Array:
     """Return x as a Dask array of numbers. ValueError where its chunks have unknown sizes."""
     array = x if isinstance(x, da.Array) else da.asarray(numbers(x, name))
     numbers(array._meta, name)
-    if any(isnan(size) for sizes in array.chunks for size in sizes):
-        raise ValueError(f"{name} has chunks of unknown sizes; call {name}.compute_chunk_sizes() first")
+    check_sizes(array, name)
     return array if array.dtype.isnative else _checked(array, name)
+
+
+def check_sizes(x: da.Array, name: str, unknown: Container[int] = ()) -> None:
+    """Raise ValueError where chunks have unknown sizes, but along these axes."""
+    if any(isnan(size) for axis, sizes in enumerate(x.chunks) if axis not in unknown for size in sizes):
+        raise ValueError(f"{name} has chunks of unknown sizes; call {name}.compute_chunk_sizes() first")
+
+
+def check_chunk_dtype(dtype: np.dtype, name: str, declared: np.dtype) -> None:
+    """Raise TypeError for the dtype of a chunk that the declared one does not hold."""
+    if not np.can_cast(dtype, declared, "safe"):
+        raise TypeError(
+            f"a chunk of {name} is of dtype {dtype}, and the Dask array says {declared}: "
+            "say the dtype of the chunks where they are made, as in map_blocks(…, dtype=…)"
+        )
 
 
 def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
@@ -37,11 +52,7 @@ def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
     TypeError as for a whole array, and for a dtype that the declared one does not hold.
     """
     array = as_array(x, f"chunk_of_{name}")
-    if not np.can_cast(array.dtype, declared, "safe"):
-        raise TypeError(
-            f"a chunk of {name} is of dtype {array.dtype}, and the Dask array says {declared}: "
-            "say the dtype of the chunks where they are made, as in map_blocks(…, dtype=…)"
-        )
+    check_chunk_dtype(array.dtype, name, declared)
     return array.astype(declared) if declared.kind == "c" != array.dtype.kind else array
 
 

@@ -32,6 +32,7 @@ from ozaki.dask.arguments import (
     without_empty_chunks,
 )
 from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
+from ozaki.dask.sparse import in_sparse_chunks, sparse_product
 from ozaki.dask.statistics import Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.nonfinite import overwrite_nonfinite
@@ -63,7 +64,9 @@ def matmul(
     a, b : (m, k) and (k, n) Dask arrays, or vectors, with chunks of any known sizes, NumPy's or CuPy's; the
         inner dimension is cut alike in both. A task holds a block of each, and a chunk of the result or,
         where the inner dimension is cut, its residues: for float64 about 16 bytes an element with fp64 words,
-        10 to 20 with int8.
+        10 to 20 with int8. One of them may have sparse matrices for chunks, SciPy's or CuPy's, as
+        `map_blocks(scipy.sparse.csr_matrix)` makes them: a task has all blocks along the inner dimension,
+        and every element is correctly rounded, whatever accuracy asks for.
     accuracy : as in `ozaki.matmul`. "exact" and bits take the blocks of a and b three times, twice for
         statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
         whole product, and up to seven times where the inner dimension is graded. Where it is not cut,
@@ -91,7 +94,12 @@ def matmul(
     >>> a = da.from_array(np.array([[1e16, 1.0, -1e16]]), chunks=1)
     >>> matmul(a, da.ones((3, 1), chunks=(2, 1)), accuracy="exact").compute()
     array([[1.]])
+    >>> from scipy.sparse import csr_matrix
+    >>> matmul(a.map_blocks(csr_matrix), np.ones(3)).compute()
+    array([1.])
     """
+    if in_sparse_chunks(a) or in_sparse_chunks(b):
+        return sparse_product(a, b, accuracy)
     x, y = known_chunks(a, "a"), known_chunks(b, "b")
     like_arrays(a=x, b=y)
     for name, array in (("a", x), ("b", y)):

@@ -15,7 +15,8 @@ def cg(system: System) -> tuple[Array, int]:
 
     Parameters
     ----------
-    A : (n, n) sparse matrix of SciPy or CuPy, an array, or a `LinearOperator`.
+    A : (n, n) sparse matrix of SciPy or CuPy, an array, or a `LinearOperator`; or a Dask array, whose chunks
+        may be sparse matrices. Each product computes that: `A.persist()` first keeps its chunks.
     b : (n,) or (n, 1) array of finite numbers.
     x0 : the first guess, by default zeros.
     rtol, atol : the iteration ends where ‖b − Ax‖ <= max(rtol·‖b‖, atol), of the residual that it updates.

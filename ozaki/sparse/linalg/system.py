@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, as_array, conjugated, namespace, on_device_of_arrays
 from ozaki.api import matmul
-from ozaki.public import is_sparse
+from ozaki.public import is_dask, is_sparse
 from ozaki.sparse.linalg.vectors import norm
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.products import in_rows, product_with_vector
@@ -159,16 +159,19 @@ def _applied(product: Map, dtype: np.dtype, x: Array) -> Array:
 def operator_of(a: Any, name: str, like: np.dtype) -> Operator:
     """Return the operator of a matrix, or of a `LinearOperator`, of a dtype like another's if it has none.
 
-    Products with matrices, sparse or dense, are correctly rounded; an operator's are its own.
+    Products with matrices, sparse or dense, in memory or in Dask's chunks, are correctly rounded; those of an
+    operator are its own.
     """
     if hasattr(a, "matvec"):
         kind = np.dtype(a.dtype if a.dtype is not None else like)
         return Operator(tuple(a.shape), kind, a.matvec, getattr(a, "rmatvec", _no_adjoint))
     if is_sparse(a):
         return _of_sparse(Matrix.of(a, name))
-    a = as_array(a, name)
+    a = a if is_dask(a) else as_array(a, name)
     if a.ndim != 2:
         raise ValueError(f"{name} must be a matrix, got shape {a.shape}")
+    if is_dask(a):
+        return Operator(tuple(a.shape), a.dtype, partial(_in_chunks, a), partial(_in_chunks, a, adjoint=True))
     forward = partial(matmul, a, accuracy="exact")
     return Operator(tuple(a.shape), a.dtype, forward, partial(matmul, a.conj().T, accuracy="exact"))
 
@@ -181,6 +184,14 @@ def _of_sparse(matrix: Matrix) -> Operator:
 
     forward, adjoint = cache(partial(in_rows, matrix)), cache(partial(in_rows, matrix.H))
     return Operator(matrix.shape, matrix.dtype, partial(product, forward), partial(product, adjoint))
+
+
+def _in_chunks(a: Any, x: Array, adjoint: bool = False) -> Array:
+    """Return Ax, or A*x as conj(conj(x)ᵀA), of a Dask array: correctly rounded, and computed."""
+    if adjoint:
+        return conjugated(matmul(conjugated(x), a, accuracy="exact").compute())
+    product: Array = matmul(a, x, accuracy="exact").compute()
+    return product
 
 
 def _identity(b: Array) -> Operator:
