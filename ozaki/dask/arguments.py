@@ -18,16 +18,19 @@ except ImportError as error:
 
 from multiword.runtime.arrays import Array, as_array, check_same_device
 from multiword.runtime.options import integer
-from ozaki.sums.arguments import float_type, native, numbers
+from ozaki.sums.arguments import Axis, axes_of, float_type, native, numbers
 
 SplitEvery = int | dict[int, int] | None
 
 
-def known_chunks(x: Any, name: str) -> da.Array:
-    """Return x as a Dask array of numbers. ValueError where its chunks have unknown sizes."""
+def known_chunks(x: Any, name: str, reduced: Axis = ()) -> da.Array:
+    """Return x as a Dask array of numbers.
+
+    ValueError where its chunks have unknown sizes, but along reduced axes.
+    """
     array = x if isinstance(x, da.Array) else da.asarray(numbers(x, name))
     numbers(array._meta, name)
-    check_sizes(array, name)
+    check_sizes(array, name, axes_of(reduced, array.ndim))
     return array if array.dtype.isnative else _checked(array, name)
 
 
@@ -56,9 +59,9 @@ def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
     return array.astype(declared) if declared.kind == "c" != array.dtype.kind else array
 
 
-def checked_chunks(x: Any, name: str) -> da.Array:
+def checked_chunks(x: Any, name: str, reduced: Axis = ()) -> da.Array:
     """Return x as by `known_chunks`, its chunks passed through `as_chunk` when they are computed."""
-    return _checked(known_chunks(x, name), name)
+    return _checked(known_chunks(x, name, reduced), name)
 
 
 def _checked(x: da.Array, name: str) -> da.Array:

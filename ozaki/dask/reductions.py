@@ -19,6 +19,7 @@ from ozaki.dask.accumulators import reduce_exactly
 from ozaki.dask.arguments import (
     SplitEvery,
     accumulator_dtype,
+    check_sizes,
     checked_chunks,
     like_arrays,
     no_out,
@@ -47,11 +48,11 @@ Operands = tuple[tuple[da.Array, ...], Axis]
 
 
 def _one(x: Any, axis: Axis) -> Operands:
-    return (checked_chunks(x, "x"),), axis
+    return (checked_chunks(x, "x", reduced=axis),), axis
 
 
 def _of_order(x: Any, ord: int | str | None, axis: Axis) -> Operands:
-    x = checked_chunks(x, "x")
+    x = checked_chunks(x, "x", reduced=axis)
     check_ord(ord, len(axes_of(axis, x.ndim)))
     return (x,), axis
 
@@ -125,7 +126,8 @@ def _reduced(
 
 
 def _mask(where: Any, x: da.Array) -> da.Array:
-    """Booleans in the shape of x."""
+    """Booleans in the shape of x. ValueError where x has chunks of unknown sizes."""
+    check_sizes(x, "x")
     where = checked_chunks(where, "where")
     like_arrays(x=x, where=where)
     check_mask(where, x)
@@ -154,7 +156,8 @@ _DIFFERENCE = """
 
     Parameters
     ----------
-    {arrays} : in chunks of NumPy or CuPy arrays, of any sizes that are known.
+    {arrays} : in chunks of NumPy or CuPy arrays, of any sizes. Those along the axes that one array is reduced
+        over need not be known, but beside where.
     split_every : how many partial sums a task merges, at least 2, or that by axis, as in
         `dask.array.reduction`.
 
@@ -163,7 +166,7 @@ _DIFFERENCE = """
     TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial, mean,
         returned, fweights or aweights. In a task: a chunk is masked, sparse or lazy, or of a dtype that the
         one of its array does not hold.
-    ValueError : as `ozaki.{name}`; chunks of unknown sizes.
+    ValueError : as `ozaki.{name}`; chunks of unknown sizes elsewhere.
     MemoryError : in a task, which it names.
 
     >>> import dask.array as da, numpy as np, ozaki

@@ -153,11 +153,23 @@ def test_nothing_is_computed_before_it_is_asked_for():
         ozaki.sum(lazy).compute()
 
 
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("c16"), np.dtype("i4")])
+def test_chunks_of_unknown_sizes_along_reduced_axes(dtype):
+    """As boolean indexing leaves them, some of them empty."""
+    x, chosen = numbers(dtype), np.array([1, 0, 0, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 1], bool)
+    lazy = da.from_array(x, chunks=(3, 2, 2))[da.from_array(chosen, chunks=3)]
+    for name in (n for n in ONE_ARRAY if n != "norm"):
+        for axis in (0, None, (0, 2)):
+            check(getattr(ozaki, name)(lazy, axis=axis), getattr(ozaki, name)(x[chosen], axis=axis))
+    assert ozaki.norm(lazy, axis=0).compute().tobytes() == ozaki.norm(x[chosen], axis=0).tobytes()
+
+
 def test_bad_arguments_are_refused_at_once():
     x = da.ones((6, 4), chunks=2)
     unknown = x[x[:, 0] > 0]
-    with pytest.raises(ValueError, match=r"x has chunks of unknown sizes; call x.compute_chunk_sizes"):
-        ozaki.sum(unknown)
+    for options in ({"axis": 1}, {"where": np.ones((6, 1), bool)}):
+        with pytest.raises(ValueError, match=r"x has chunks of unknown sizes; call x.compute_chunk_sizes"):
+            ozaki.sum(unknown, **options)
     with pytest.raises(ValueError, match=r"y.compute_chunk_sizes"):
         ozaki.dot(x, unknown)
     check(ozaki.sum(unknown.compute_chunk_sizes()), np.float64(24))
