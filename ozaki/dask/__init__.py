@@ -7,6 +7,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
     accumulators   the exact sums of a chunk, merged as a tree (`ozaki.sums.partial`)
     elementary     functions of each number, chunk by chunk
     cumulative     running sums, each chunk after the exact sum of those before it
+    groups         sums by group
     rolling        windows, each chunk with what it needs of its neighbours
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
                    one for all blocks
@@ -19,12 +20,13 @@ Wants Dask (extra `dask`), which is imported here and nowhere else in the packag
 
 from ozaki.dask.cumulative import cumsum  # noqa: F401
 from ozaki.dask.elementary import ELEMENTARY as _ELEMENTARY
+from ozaki.dask.groups import LAZY as _GROUPS
 from ozaki.dask.products import matmul  # noqa: F401
 from ozaki.dask.reductions import LAZY as _LAZY
 from ozaki.dask.rolling import LAZY as _ROLLING
 from ozaki.public import forms_in as _forms_in
 
-globals().update(_LAZY | _ROLLING | _ELEMENTARY)
+globals().update(_LAZY | _ROLLING | _GROUPS | _ELEMENTARY)
 __all__ = _forms_in("dask")
 
 

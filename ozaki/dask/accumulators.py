@@ -14,9 +14,12 @@ import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, device_of, on_host
 from ozaki.dask.tasks import flat, task
-from ozaki.sums.arguments import reduced_shape
+from ozaki.sums.arguments import real_dtype, reduced_shape
+from ozaki.sums.exact.groups import check_labels
+from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.groups import columns_of
 from ozaki.sums.partial import PartialSums
 from ozaki.sums.table import Reduction
 
@@ -59,7 +62,7 @@ def reduce_exactly(
         keepdims=keepdims,
         dtype=target,
         split_every=split_every,
-        combine=task(called, _merged),
+        combine=task(called, merged_sums),
         name=f"ozaki-{reduction.name}",
         concatenate=False,
         meta=meta_from_array(x._meta.real, ndim=len(shape), dtype=target),
@@ -89,6 +92,22 @@ def _chunk_sums(
     return ChunkSums(totals, counts)
 
 
+def chunk_sums_by_group(
+    reduction: Reduction, arrays: Sequence[Array], index: Array, size: int, exact: np.dtype
+) -> ChunkSums:
+    """Return the exact sums of a chunk, of one array or two, by the labels of their last axis."""
+    flattened, shape = [x.reshape(-1) for x in arrays], (*arrays[0].shape[:-1], size)
+    check_labels(index, size)
+    columns, totals = columns_of(index, prod(shape[:-1]), size), []
+    for terms in (of(*flattened) for of in reduction.sums):
+        dtype = exact if len(terms) > 1 else real_dtype(exact)
+        with device_of(index):
+            register = ExactSum(dtype, shape).merge_terms(terms, columns).compact()
+        totals.append(PartialSums(dtype, shape, (), register))
+    counts = np.bincount(on_host(index), minlength=size)
+    return ChunkSums(tuple(totals), np.broadcast_to(counts, shape))
+
+
 def _finished(
     parts: Any,
     *,
@@ -97,7 +116,7 @@ def _finished(
     finish: Callable[[tuple[PartialSums, ...], Any], Any],
 ) -> Any:
     """The rounded results of all chunks."""
-    totals, counts = _merged(parts)
+    totals, counts = merged_sums(parts)
     result = finish(totals, counts)
     if not keepdims:
         return result
@@ -107,7 +126,7 @@ def _finished(
     return result.reshape(shape)
 
 
-def _merged(parts: Any, **_: Any) -> ChunkSums:
+def merged_sums(parts: Any, **_: Any) -> ChunkSums:
     """Nested lists of partial sums, merged; they are left as they are: other tasks may want them."""
     totals, counts = zip(*flat(parts), strict=True)
     return ChunkSums(tuple(map(PartialSums.merged, zip(*totals, strict=True))), sum(counts))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,10 +19,11 @@ except ImportError as error:
     raise missing("ozaki.dask.flox needs flox", "xarray") from error
 
 from multiword.runtime.options import check_choice
-from ozaki.dask.reductions import _finished
+from ozaki.dask.accumulators import chunk_sums_by_group
+from ozaki.dask.reductions import rounded_sums
 from ozaki.public import PUBLIC
 from ozaki.sums import groups
-from ozaki.sums.arguments import float_type, real_dtype
+from ozaki.sums.arguments import float_type
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
@@ -106,13 +106,9 @@ def _of_chunk(index: np.ndarray, x: np.ndarray, *, reduction: Reduction, size: i
     """Return the exact sums of a chunk by group; sums of integers as NumPy has them."""
     if reduction.plain and x.dtype.kind in "iub":
         return groups.group_sum(x, index, size)
-    shape, dtype = (*x.shape[:-1], size), x.dtype if x.dtype.kind == "c" else float_type(x)
-    columns = groups.columns_of(groups.label_vector(index, size), prod(shape[:-1]), size)
-    sums = [terms(x.reshape(-1)) for terms in reduction.sums]
-    totals = [
-        ExactSum(dtype if len(of) > 1 else real_dtype(dtype), shape).merge_terms(of, columns) for of in sums
-    ]
-    return _ExactSums(totals, np.broadcast_to(np.bincount(index, minlength=size), shape))
+    dtype = x.dtype if x.dtype.kind == "c" else float_type(x)
+    sums = chunk_sums_by_group(reduction, [x], groups.label_vector(index, size), size, dtype)
+    return _ExactSums([total.exact() for total in sums.totals], cast(np.ndarray, sums.counts))
 
 
 def _merged(*arguments: Any, axis: Any = (), keepdims: bool = True, size: int | None = None, **_: Any) -> Any:
@@ -133,7 +129,7 @@ def _rounded(x: Any, *, reduction: Reduction, ddof: float = 0) -> np.ndarray:
     if not isinstance(x, _ExactSums):
         return x
     options = _options(reduction.name, ddof)
-    return _finished(x.totals, x.counts.ravel(), reduction=reduction, target=x.dtype, **options)
+    return rounded_sums(x.totals, x.counts, reduction=reduction, target=x.dtype, **options)
 
 
 class _ExactSums:

@@ -120,7 +120,7 @@ def _reduced(
     if target.kind in "iub":  # a mask leaves 0
         terms = reduce(da.multiply, [x.astype(target) for x in arrays])
         return da.sum(terms, axis=axes, dtype=target, **tree)
-    finish = partial(_finished, reduction=reduction, target=target, **options)
+    finish = partial(rounded_sums, reduction=reduction, target=target, **options)
     masked = where is not None
     return reduce_exactly(reduction, arrays, exact, finish, axes=axes, target=target, masked=masked, **tree)
 
@@ -134,19 +134,19 @@ def _mask(where: Any, x: da.Array) -> da.Array:
     return da.broadcast_to(without_empty_chunks(where), x.shape)
 
 
-def _finished(
+def rounded_sums(
     totals: Sequence[PartialSums | ExactSum],
     counts: Any,
     reduction: Reduction,
     target: np.dtype,
     **options: Any,
 ) -> Any:
-    """The rounded results of merged sums, in their shape, where they lie."""
+    """Return the rounded results of merged sums, in their shape, where they lie."""
     sums, shape = [total.fixed_points() for total in totals], totals[0].shape
     like = sums[0][0].flags
     if not reduction.plain:  # what is more than the sums is made of them on the host
         sums = [[part.on_host() for part in parts] for parts in sums]
-    counts = np.broadcast_to(counts, prod(shape)).tolist()
+    counts = np.broadcast_to(np.ravel(counts), prod(shape)).tolist()
     return where_lies(like, reduction.rounded(sums, counts, target, **options).reshape(shape))[()]
 
 

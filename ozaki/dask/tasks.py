@@ -33,14 +33,16 @@ def merge_tree(
     name: str,
     split_every: int | dict[int, int] | None = None,
     meta: Any = None,
+    keepdims: bool = False,
 ) -> da.Array:
     """Return the objects along an axis merged as a tree, by `combine` and at last by `finish`."""
-    meta = np.empty((0,) * (parts.ndim - 1), object) if meta is None else meta
+    meta = np.empty((0,) * (parts.ndim - (not keepdims)), object) if meta is None else meta
     return da.reduction(
         parts,
         _unchanged,
         finish,
         axis=axis,
+        keepdims=keepdims,
         dtype=meta.dtype,
         combine=combine,
         name=name,

@@ -29,7 +29,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the sum of each group, correctly rounded: `numpy.bincount` with weights and one rounding.
@@ -61,7 +61,7 @@ def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return by_group("sum", values, labels, num_groups, dtype)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the mean of each group, correctly rounded.
@@ -75,7 +75,7 @@ def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = Non
     return by_group("mean", values, labels, num_groups, dtype)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the variance of each group, correctly rounded: about the exact mean of the group.
@@ -93,7 +93,7 @@ def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return by_group("var", values, labels, num_groups, dtype, ddof=exact_ddof(ddof))
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the standard deviation of each group, correctly rounded: the root of the exact variance.
@@ -106,7 +106,7 @@ def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return by_group("std", values, labels, num_groups, dtype, ddof=exact_ddof(ddof))
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return Σ x·y of each group, correctly rounded.
@@ -150,7 +150,7 @@ def group_count(labels: Array, num_groups: int) -> Any:
     >>> group_count(np.array([2, 0, 2]), 4)
     array([1, 0, 2, 0])
     """
-    groups = _number_of_groups(num_groups)
+    groups = number_of_groups(num_groups)
     index = label_vector(labels, groups)
     check_labels(index, groups)
     return namespace(index).bincount(index, minlength=groups)
@@ -192,7 +192,8 @@ def columns_of(index: Array, lead: int, groups: int) -> Array:
     return (xp.arange(lead, dtype=np.int64)[:, None] * groups + index).reshape(-1)
 
 
-def _number_of_groups(num_groups: Any) -> int:
+def number_of_groups(num_groups: Any) -> int:
+    """Return a number of groups. TypeError for what is no integer, ValueError out of range."""
     groups = integer("num_groups", num_groups)
     if not 0 <= groups <= 1 << 48:
         raise ValueError(f"num_groups must be from 0 to 2**48, got {groups}")
@@ -211,7 +212,7 @@ def labelled(
     values: Any, labels: Any, num_groups: Any, name: str = "values"
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Return the array, its labels, from wherever to wherever, and the shape of a result."""
-    x, groups = numbers(values, name), _number_of_groups(num_groups)
+    x, groups = numbers(values, name), number_of_groups(num_groups)
     index = label_vector(labels, groups)
     check_same_device(**{name: x, "labels": index})
     if not x.ndim or x.shape[-1] != index.size:

@@ -1,0 +1,167 @@
+"""Sums by group of Dask arrays: exact sums of each chunk's groups, merged as a tree, rounded once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial, reduce
+from math import isnan
+from operator import add
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+
+from multiword.runtime.arrays import Array
+from ozaki.dask.accumulators import chunk_sums_by_group, merged_sums
+from ozaki.dask.arguments import (
+    SplitEvery,
+    accumulator_dtype,
+    check_sizes,
+    checked_chunks,
+    like_arrays,
+    partial_sums_a_task,
+)
+from ozaki.dask.reductions import rounded_sums
+from ozaki.dask.tasks import flat, merge_tree, objects, public_form, task
+from ozaki.public import PUBLIC, Record
+from ozaki.sums.arguments import DType, broadcast_shape
+from ozaki.sums.groups import grouped, label_vector, labelled, number_of_groups
+from ozaki.sums.table import REDUCTIONS, Reduction
+from ozaki.sums.variance import exact_ddof
+
+_DIFFERENCE = """
+
+    As `ozaki.{name}`; differs in being lazy: it has the bits of that function on the whole arrays.
+
+    Parameters
+    ----------
+    {arrays}, labels : in chunks of NumPy or CuPy arrays, or an array; sizes along the last axis need not be
+        known, if those of all are not, as of columns of one data frame.
+    num_groups, dtype{more} : as in `ozaki.{name}`.
+    split_every : how many partial sums a task merges, at least 2, as in `dask.array.reduction`.
+
+    Raises
+    ------
+    TypeError, ValueError : as `ozaki.{name}`, of labels out of range in a task; chunks of unknown sizes.
+    MemoryError : in a task, which it names.
+
+    >>> import dask.array as da, numpy as np, ozaki
+    >>> x, labels = np.array([1e200, 3.0, -1e200]), np.array([0, 1, 0])
+    >>> lazy = ozaki.{name}({lazy}, da.from_array(labels, chunks=1), 2)
+    >>> lazy.compute().tobytes() == ozaki.{name}({whole}, labels, 2).tobytes()
+    True
+    """
+
+
+def _on_dask(record: Record) -> Callable[..., da.Array]:
+    """Return a function of `ozaki` for Dask arrays, with its signature and documentation, and split_every."""
+    arrays = record.arrays[: record.arrays.index("labels")]
+    split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
+    signature = inspect.Signature([*record.parameters.values(), split], return_annotation="da.Array")
+
+    def lazy(*arguments: Any, **options: Any) -> da.Array:
+        given = signature.bind(*arguments, **options)
+        given.apply_defaults()
+        rest = given.arguments
+        return _grouped(record.name, {name: rest.pop(name) for name in arrays}, **rest)
+
+    lazies, wholes = (", ".join([x] * len(arrays)) for x in ("da.from_array(x, chunks=2)", "x"))
+    texts = {"arrays": ", ".join(arrays), "more": ", ddof" * ("ddof" in record.parameters)}
+    differs = _DIFFERENCE.format(name=record.name, lazy=lazies, whole=wholes, **texts)
+    return public_form(lazy, record, signature, "of Dask arrays", differs)
+
+
+def _grouped(
+    name: str,
+    given: dict[str, Any],
+    labels: Any,
+    num_groups: Any,
+    dtype: DType,
+    split_every: SplitEvery,
+    **options: Any,
+) -> da.Array:
+    """The lazy results of groups."""
+    groups, reduction = number_of_groups(num_groups), REDUCTIONS[name.removeprefix("group_")]
+    if "ddof" in options:
+        options["ddof"] = exact_ddof(options["ddof"])
+    *arrays, index = _operands(given, labels, groups)
+    target = reduction.dtype([x._meta for x in arrays], dtype)
+    every = tuple(range(arrays[0].ndim))
+    pairs = [z for x in arrays for z in (x, every)]
+    chunk = partial(
+        _of_chunk,
+        reduction=reduction,
+        exact=np.result_type(*map(accumulator_dtype, arrays)),
+        size=groups,
+        target=target,
+    )
+    merge = _added if target.kind in "iub" else merged_sums
+    called = f"ozaki.dask.{name}"
+    parts = objects(task(called, chunk), every, *pairs, index, every[-1:], token=f"ozaki-{name}")
+    finish: Callable[..., Any] = _added
+    if merge is not _added:
+        rounded = partial(rounded_sums, reduction=reduction, target=target, **options)
+        finish = partial(_finished, finish=rounded)
+    at_once = partial_sums_a_task(split_every, parts.numblocks[-1:])
+    result = merge_tree(parts, every[-1], finish, merge, f"ozaki-{name}-merged", at_once, keepdims=True)
+    meta = meta_from_array(arrays[0]._meta.real, ndim=len(every), dtype=target)
+    return da.Array(result.dask, result.name, (*result.chunks[:-1], (groups,)), meta=meta)
+
+
+def _operands(given: dict[str, Any], labels: Any, groups: int) -> list[da.Array]:
+    """Return arrays of one shape, and their labels, in chunks that are alike along the last axis."""
+    if not all(map(np.ndim, given.values())):
+        raise ValueError("arrays must have an axis, along which labels name the groups, got a number")
+    arrays = {name: checked_chunks(x, name, reduced=-1) for name, x in given.items()}
+    if isinstance(labels, da.Array):
+        label_vector(labels._meta, groups)
+    else:
+        labels = da.from_array(label_vector(labels, groups), chunks=-1)
+    like_arrays(**arrays, labels=labels)
+    together = [*arrays.values(), labels]
+    if any(isnan(x.shape[-1]) for x in together):
+        return _of_unknown_sizes(arrays, labels)
+    shape = broadcast_shape(**{name: x.shape for name, x in arrays.items()})
+    if shape[-1:] != labels.shape:
+        raise ValueError(f"arrays must have shape (..., {labels.size}), as many as labels, got {shape}")
+    every = [da.broadcast_to(x, shape) for x in arrays.values()]
+    indices = tuple(range(len(shape)))
+    pairs = [z for x in every for z in (x, indices)]
+    return list(da.core.unify_chunks(*pairs, labels, indices[-1:], warn=False)[1])
+
+
+def _of_unknown_sizes(arrays: dict[str, da.Array], labels: da.Array) -> list[da.Array]:
+    """Return arrays as they are, if chunks may be alike: tasks see whether they are."""
+    first, *_ = arrays.values()
+    for name, x in arrays.items():
+        if x.chunks[:-1] != first.chunks[:-1] or x.numblocks[-1:] != labels.numblocks:
+            check_sizes(x, name)
+            check_sizes(labels, "labels")
+    return [*arrays.values(), labels]
+
+
+def _of_chunk(*blocks: Array, reduction: Reduction, exact: np.dtype, size: int, target: np.dtype) -> Any:
+    """The exact sums of a chunk by group; of integers as NumPy has them."""
+    *arrays, labels = blocks
+    first, index, shape = labelled(arrays[0], labels, size)
+    if any(x.shape != first.shape for x in arrays):
+        raise ValueError(f"chunks must be alike, got shapes {', '.join(str(x.shape) for x in arrays)}")
+    if target.kind in "iub":
+        return grouped(reduction.name, tuple(arrays), index, shape, target)
+    return chunk_sums_by_group(reduction, arrays, index, size, exact)
+
+
+def _finished(parts: Any, *, finish: Callable[..., Any], **_: Any) -> Any:
+    return finish(*merged_sums(parts))
+
+
+def _added(parts: Any, **_: Any) -> Any:
+    return reduce(add, flat(parts))
+
+
+LAZY = {
+    name: _on_dask(record) for name, record in PUBLIC.items() if record.dask and name.startswith("group_")
+}
+"""Reductions by group of `ozaki`, by name."""
