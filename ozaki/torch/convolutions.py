@@ -45,6 +45,9 @@ def _convolution(
     step, pad, spread, extra = (
         each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation, output_padding)
     )
+    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+    if min(step) < 1 or min(spread) < 1 or (bias is not None and tuple(bias.shape) != (outputs,)):
+        return None
     sizes = zip(x.shape[2:], weight.shape[2:], step, pad, spread, extra, strict=True)
     if transposed:
         fit = all((n - 1) * s + d * (k - 1) + e >= 2 * p for n, k, s, p, d, e in sizes)

@@ -7,6 +7,7 @@ itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -60,9 +61,32 @@ def _elu(settings: Settings, x: Tensor, alpha: float = 1, scale: float = 1, inpu
 
 
 def _binary(name: str, settings: Settings, x: Tensor, y: Tensor) -> Tensor | None:
-    if not isinstance(y, Tensor) or y.dtype is not x.dtype or y.device != x.device:
+    both = _alike(settings, x, y)
+    return None if both is None else of_arrays(partial(apply, name), *both)
+
+
+def _alike(settings: Settings, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return two tensors in their common dtype and on one device; None if that is PyTorch's business."""
+    if not isinstance(y, Tensor) or (y.device != x.device and (y.dim() or not y.is_cpu)):
         return None
-    return of_arrays(partial(apply, name), x, y)
+    dtype = torch.result_type(x, y)
+    if dtype not in settings.dtypes or not dtype.is_floating_point:
+        return None
+    return x.to(dtype), y.to(x.device, dtype)
+
+
+def _times_logarithm(settings: Settings, x: Tensor, y: Tensor) -> Tensor | None:
+    """x·log(y), 0 where x is 0 and y a number."""
+    both = _alike(settings, x, y)
+    if both is None:
+        return None
+    x, y = both
+    return torch.where((x == 0) & ~y.isnan(), 0, x * _value("log", settings, y))
+
+
+def _sinc(settings: Settings, x: Tensor) -> Tensor:
+    """sin(πx)/(πx), 1 at 0."""
+    return torch.where(x == 0, 1, _value("sinpi", settings, x) / (x * math.pi))
 
 
 def _plus_multiple(sign: int, settings: Settings, x: Tensor, y: Any, *, alpha: float = 1) -> Tensor | None:
@@ -80,11 +104,11 @@ def _plus_quotient(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value
     return x + (y if value == 1 else y * value) / z
 
 
-def _quotient(settings: Settings, x: Tensor, y: Tensor) -> Tensor | None:
+def _quotient(settings: Settings, x: Tensor, y: Tensor, *, rounding_mode: str | None = None) -> Tensor | None:
     """x / y for a number y, by which a GPU's kernel multiplies with the reciprocal."""
     if x.is_cpu or y.dim() or not y.is_cpu or y.is_complex():
         return None
-    return x / y.to(x.device, x.dtype)
+    return torch.div(x, y.to(x.device, x.dtype), rounding_mode=rounding_mode)
 
 
 def _power(settings: Settings, x: Tensor, exponent: float) -> Tensor | None:
@@ -99,7 +123,7 @@ def _power(settings: Settings, x: Tensor, exponent: float) -> Tensor | None:
 def _between(settings: Settings, x: Tensor, y: Tensor, weight: Any) -> Tensor | None:
     """x + w·(y − x), or for w from 1/2 on y − (1 − w)·(y − x)."""
     if isinstance(weight, Tensor):
-        return None
+        return torch.where(weight.abs() < 0.5, x + (y - x) * weight, y - (y - x) * (1 - weight))
     return x + (y - x) * weight if abs(weight) < 0.5 else y - (y - x) * (1 - weight)
 
 
@@ -151,6 +175,7 @@ _FUNCTIONS: dict[str, Callable[..., Tensor | None]] = {
     **{name: partial(_value, name) for name in UNARY},
     "gelu": _gelu,
     "logit": _logit,
+    "sinc": _sinc,
     "softplus": _softplus,
     "elu": _elu,
     "atan2": partial(_binary, "atan2"),
@@ -175,7 +200,9 @@ _CONTRACTED: dict[str, Callable[..., Tensor | None]] = {
     "addcmul": _plus_product,
     "addcdiv": _plus_quotient,
     "lerp.Scalar": _between,
+    "lerp.Tensor": _between,
     "div.Tensor": _quotient,
+    "div.Tensor_mode": _quotient,
 }
 """What a GPU's kernels round otherwise than a CPU's."""
 
@@ -183,14 +210,20 @@ _CONTRACTED: dict[str, Callable[..., Tensor | None]] = {
 def _forms(name: str) -> tuple[str, ...]:
     """Return an operator's name with those that write to its argument, and to `out`."""
     base, dot, overload = name.partition(".")
-    out = {f"{x}.Tensor": f"{x}.out" for x in ("add", "sub", "div")}.get(
-        name, f"{base}.{overload}{'_' * len(dot)}out"
-    )
-    return name, f"{base}_{dot}{overload}", out
+    others = {f"{x}.Tensor": f"{x}.out" for x in ("add", "sub", "div")} | {
+        "div.Tensor_mode": "div.out_mode",
+        "xlogy.Tensor": "xlogy.OutTensor",
+    }
+    return name, f"{base}_{dot}{overload}", others.get(name, f"{base}.{overload}{'_' * len(dot)}out")
 
+
+_STEPWISE = {form: function for name, function in _CONTRACTED.items() for form in _forms(name)}
+STEPWISE = _STEPWISE.keys()
+"""Operators that are made of PyTorch's own, step by step, and so for tensors of any real dtype."""
 
 KERNELS: dict[str, Callable[..., Tensor | None]] = {
-    **{form: function for name, function in _CONTRACTED.items() for form in _forms(name)},
+    **_STEPWISE,
+    **dict.fromkeys(_forms("xlogy.Tensor"), _times_logarithm),
     **_FUNCTIONS,
     **{f"{name}_": function for name, function in _FUNCTIONS.items()},
     **{f"{name}.out": function for name, function in _FUNCTIONS.items()},

@@ -28,6 +28,12 @@ sub tan tanh tanh_backward threshold threshold_backward trunc xlogy
 """)
 """Operators of float32 and float64: an element, or a maximum, is the same function of numbers everywhere."""
 
+BY_MACHINE = _names("""
+acos acosh asin asinh atan cos digamma erf erfc exp expm1 lgamma log log10 log2 rsqrt sin sinc tan tanh
+tanh_backward xlogy
+""")
+"""Those of them whose bits depend on the kind of CPU, or GPU: a mode of everything refuses them."""
+
 MOVEMENT = _names("""
 _aminmax _assert_async _functional_assert_async _is_all_true _is_any_true _local_scalar_dense _stack
 _to_sparse _to_sparse_csr _unique _unique2 _upsample_nearest_exact1d _upsample_nearest_exact2d
@@ -62,9 +68,17 @@ def _copies_to_different_places(x: Tensor, dim: int, index: Tensor, *_: Any, **_
     return index.numel() < 2 or index.unique().numel() == index.numel()
 
 
+def _scatters_to_different_places(
+    x: Tensor, dim: int, index: Tensor, source: Any, *, reduce: str | None = None, **_: Any
+) -> bool:
+    different = not isinstance(source, Tensor) or not index.dim()
+    return reduce is None and (different or bool(index.sort(dim).values.diff(dim=dim).all()))
+
+
 CONDITIONS: dict[str, Callable[..., bool]] = {
     "_index_put_impl": _replaces_elements,
     "index_copy": _copies_to_different_places,
+    "scatter": _scatters_to_different_places,
     "hardtanh_backward": lambda gradient, x, *_, **__: not bool(x.isnan().any()),
     "pow": lambda x, exponent, **_: isinstance(exponent, int | float) and exponent in _POWERS,
     "mse_loss": lambda x, y, reduction=1, **_: reduction == 0,
@@ -92,6 +106,10 @@ INSTEAD = {
     "index_add": "a product with torch.nn.functional.one_hot(indices, n)",
     "scatter_add": "a product with torch.nn.functional.one_hot(indices, n)",
     "convolution": "torch.nn.functional.unfold and a product",
+    "poisson": "numbers that were drawn once, outside, and kept",
+    "binomial": "torch.bernoulli(p.expand(n, ...)).sum(0)",
+    "_standard_gamma": "numbers that were drawn once, outside, and kept",
+    "_sample_dirichlet": "numbers that were drawn once, outside, and kept",
 }
 """What to write instead of an operator that varies."""
 
@@ -115,8 +133,15 @@ def floating(arguments: Iterable[Any]) -> torch.dtype | None:
     return None
 
 
-def varies(operator: str, dtype: torch.dtype, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether a call of an operator that `watched` yields may have other bits elsewhere."""
+def varies(
+    operator: str, dtype: torch.dtype, arguments: tuple[Any, ...], options: dict[str, Any], everything: bool
+) -> bool:
+    """Return whether a call of an operator that is watched may have other bits elsewhere.
+
+    everything: whether other machines count, too.
+    """
+    if operator in BY_MACHINE:
+        return everything
     condition = CONDITIONS.get(operator)
     return condition is None or dtype.is_complex or not condition(*arguments, **options)
 
@@ -127,18 +152,26 @@ def watched(key: str) -> Iterator[str]:
     Operators that PyTorch makes of others are not among them: it calls those. Nor is elementary arithmetic,
     which would take longer outside of the mode, although products and quotients of complex numbers vary.
     """
+    return (name for name, operator in _computing(key) if operator not in MOVEMENT | DRAWS | ARITHMETIC)
+
+
+def by_machine(key: str) -> Iterator[str]:
+    """Yield the operators with a kernel of a dispatch key's own that only a mode of everything watches."""
+    return (name for name, operator in _computing(key) if operator in BY_MACHINE)
+
+
+def _computing(key: str) -> Iterator[tuple[str, str]]:
+    """Yield operators with a kernel of a dispatch key's own that makes numbers, with and without overload."""
     for full in torch._C._dispatch_get_all_op_names():
         name = full.removeprefix("aten::")
         if name == full or not torch._C._dispatch_has_kernel_for_dispatch_key(full, key):
             continue
         base, _, overload = name.partition(".")
         operator = base.rstrip("_")
-        if operator in MOVEMENT | DRAWS or operator in ARITHMETIC:
-            continue
         if operator.startswith(("_test", "_foobar", "quantize", "_make_per", "_nested", "_fake", "fake")):
             continue
         schema = getattr(getattr(torch.ops.aten, base), overload or "default")._schema
         tensors = any("Tensor" in str(a.type) for a in schema.arguments)
         views = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
         if tensors and not views:
-            yield name
+            yield name, operator

@@ -63,7 +63,10 @@ def _log_softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype
 
 def _layer_norm(
     settings: Settings, x: Tensor, shape: Sequence[int], weight: Any, bias: Any, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    ends = [x.shape[-len(shape) :], *(t.shape for t in (weight, bias) if t is not None)]
+    if not shape or any(tuple(end) != tuple(shape) for end in ends):
+        return None
     axes = tuple(range(x.dim() - len(shape), x.dim()))
     y, mean, scale = normalized(x, axes, eps)
     y = y if weight is None else y * weight

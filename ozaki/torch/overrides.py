@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from ozaki.torch import (
     products,
     reductions,
 )
-from ozaki.torch.independent import floating, instead_of, varies, watched
+from ozaki.torch.independent import by_machine, floating, instead_of, varies, watched
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, Settings, active
 
@@ -51,6 +51,11 @@ CONVOLUTIONS = convolutions.KERNELS.keys()
 
 _OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS, **norms.KERNELS, **pooling.KERNELS}
 """What computes the operators that a mode of everything replaces, by the name of the overload."""
+
+_FUNCTIONS = {
+    name.partition(".")[0].rstrip("_") for name in _OF_EVERYTHING if name not in elementwise.STEPWISE
+}
+"""Their names without overloads, of those that it replaces in the dtypes that it is asked to."""
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
     "scaled_dot_product_attention": attention.composed,
@@ -85,37 +90,48 @@ def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     for device in _DEVICES:
         for name in watched(device):
             if (name, device) not in registered:
-                kernel = _watching(name, device)
-                yield name, device, _replaced(name, kernel) if name in _OF_EVERYTHING else kernel
+                yield name, device, _in_everything(name, device, _watching(name, device))
 
 
 def _others() -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """Yield the operators that a mode of everything replaces, but for those that are watched in every mode.
+    """Yield the operators that concern a mode of everything alone: others were overridden before.
 
     An operator is overridden once: PyTorch refuses it a second time.
     """
     known = {*torch._C._dispatch_get_all_op_names()}  # not every function has every form
     for device in _DEVICES:
-        others = _OF_EVERYTHING.keys() - set(watched(device))
-        for name in sorted(n for n in others if f"aten::{n}" in known):
+        machines = {*by_machine(device)}
+        names = (_OF_EVERYTHING.keys() | draws.KERNELS.keys() | machines) - {*watched(device)}
+        for name in sorted(n for n in names if f"aten::{n}" in known):
             if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", device):
-                native = torch.library.get_kernel(f"aten::{name}", device)
-                yield name, device, _replaced(name, native.call_boxed)
-        for name, compute in draws.KERNELS.items():
-            yield name, device, _drawing(name, compute, torch.library.get_kernel(f"aten::{name}", device))
+                native = torch.library.get_kernel(f"aten::{name}", device).call_boxed
+                otherwise = _watching(name, device) if name in machines else native
+                yield name, device, _in_everything(name, device, otherwise)
+
+
+def _in_everything(name: str, device: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that computes what a mode of everything replaces, and else calls another one."""
+    if name in draws.KERNELS:
+        return _drawing(name, device, otherwise)
+    return _replaced(name, otherwise) if name in _OF_EVERYTHING else otherwise
 
 
 def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     """Return an operator's kernel: in a mode of everything this library's, else what `otherwise` returns."""
     compute, operator, tensors = _OF_EVERYTHING[name], _operator(name), _tensors(name)
-    in_place = name.partition(".")[0].endswith("_")
+    in_place, stepwise = name.partition(".")[0].endswith("_"), name in elementwise.STEPWISE
+    promoted = operator in elementwise.UNARY and not in_place
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
         if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
             arguments = _wrapped(arguments, tensors)
         first, settings = arguments[0], active()
-        ours = settings is not None and settings.everything and first.is_floating_point()
-        if settings is None or not ours or first.dtype not in settings.dtypes:
+        if settings is None or not settings.everything:
+            return otherwise(keys, *arguments, **options)
+        if promoted and not (first.is_floating_point() or first.is_complex()):
+            first = first.to(torch.get_default_dtype())
+            arguments = (first, *arguments[1:])
+        if not first.is_floating_point() or not (stepwise or first.dtype in settings.dtypes):
             return otherwise(keys, *arguments, **options)
         given = {k: v for k, v in options.items() if k not in ("out", "grad_input")}
         result = compute(settings, *arguments, **given)
@@ -129,18 +145,23 @@ def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _drawing(name: str, compute: Callable[..., Any], native: Any) -> Callable[..., Any]:
-    """Return the kernel of an operator that draws random numbers into its tensor, of any dtype."""
-    operator = _operator(name)
+def _drawing(name: str, device: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of an operator that draws random numbers, of any dtype."""
+    compute, operator = draws.KERNELS[name], _operator(name)
+    native = torch.library.get_kernel(f"aten::{name}", device)
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
         settings = active()
-        if settings is not None and settings.everything:
-            result = compute(settings, *arguments, **options)
-            if result is not None:
-                settings.count(operator)
-                return result
-        return native.call_boxed(keys, *arguments, **options)
+        if settings is None or not settings.everything:
+            return otherwise(keys, *arguments, **options)
+        result = compute(settings, *arguments, **options)
+        if result is None:
+            native.call_boxed(keys, *arguments, **options)  # raises PyTorch's error of what does not fit
+            given = (*arguments, *options.values())
+            dtype = next(x.dtype for x in given if isinstance(x, torch.Tensor))
+            raise RuntimeError(_refused(operator, dtype, settings))
+        settings.count(operator)
+        return result
 
     return kernel
 
@@ -191,6 +212,7 @@ def _kernel(
     """
     native = torch.library.get_kernel(f"aten::{name}", key)
     operator = "sparse " * key.startswith("Sparse") + _operator(name)
+    always = name in products.KERNELS
 
     def kernel(keys: Any, first: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         settings = active()
@@ -200,18 +222,29 @@ def _kernel(
                 if counted:
                     settings.count(operator)
                 return result
-        if settings is not None and (first.is_floating_point() or first.is_complex()):
-            if (product or varying) and settings.strict:
-                raise RuntimeError(_refused(operator, first.dtype, settings))
-            result = native.call_boxed(keys, first, *arguments, **options)
-            if product:
-                settings.count_native(operator, first.dtype)
-            elif varying:
-                settings.count_varying(operator)
+        if settings is None or not (first.is_floating_point() or first.is_complex()):
+            return native.call_boxed(keys, first, *arguments, **options)
+        refused = (product or varying) and settings.strict
+        ours = counted and first.dtype in settings.dtypes and (settings.everything or always)
+        if refused and not ours:
+            raise RuntimeError(_refused(operator, first.dtype, settings))
+        result = native.call_boxed(keys, first, *arguments, **options)  # or PyTorch's error
+        if ours and _has_empty((first, *arguments)):
             return result
-        return native.call_boxed(keys, first, *arguments, **options)
+        if refused:
+            raise RuntimeError(_refused(operator, first.dtype, settings))
+        if product:
+            settings.count_native(operator, first.dtype)
+        elif varying:
+            settings.count_varying(operator)
+        return result
 
     return kernel
+
+
+def _has_empty(arguments: Iterable[Any]) -> bool:
+    """Return whether one of some arguments is a tensor without elements, of which nothing is summed."""
+    return any(isinstance(x, torch.Tensor) and not x.numel() for x in arguments)
 
 
 def _watching(name: str, key: str) -> Callable[..., Any]:
@@ -226,15 +259,17 @@ def _watching(name: str, key: str) -> Callable[..., Any]:
         if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
             arguments = _wrapped(arguments, tensors)
         settings = active()
-        counted = False
-        if settings is not None and (dtype := floating(arguments)) is not None:
-            counted = varies(operator, dtype, arguments, options)
-            if counted and settings.strict:
+        if settings is None or not any(isinstance(x, torch.Tensor | list) for x in arguments):
+            return native.call_boxed(keys, *arguments, **options)
+        dtype, result = floating(arguments), None
+        if dtype is None or (settings.everything and name in _OF_EVERYTHING):
+            result = native.call_boxed(keys, *arguments, **options)  # or PyTorch's error
+            dtype = dtype or floating([result])  # of integers, too, some operators make such numbers
+        if dtype is not None and varies(operator, dtype, arguments, options, settings.everything):
+            if settings.strict:
                 raise RuntimeError(_refused(operator, dtype, settings))
-        result = native.call_boxed(keys, *arguments, **options)
-        if counted and settings is not None:
             settings.count_varying(operator)
-        return result
+        return native.call_boxed(keys, *arguments, **options) if result is None else result
 
     return kernel
 
@@ -252,12 +287,16 @@ def _wrapped(arguments: tuple[Any, ...], tensors: list[int]) -> tuple[Any, ...]:
 def _refused(operator: str, dtype: torch.dtype, settings: Settings) -> str:
     """Return what is said of an operator that `strict=True` does not let pass."""
     advice = instead_of(operator)
-    if operator in products.KERNELS and dtype in DTYPES and dtype not in settings.dtypes:
+    replaced = operator in products.KERNELS or (settings.everything and operator in _FUNCTIONS)
+    if replaced and dtype in DTYPES and dtype not in settings.dtypes:
         advice = f"dtypes={dtype}"
+    elif settings.everything and dtype.itemsize == 2 and dtype.is_floating_point:
+        advice = f"x.float(), and round the result with .to({dtype}),"
     elif operator in RECURRENT:
         advice = "torch.backends.mkldnn.flags(enabled=False), or cudnn's"
     write = f"; write {advice} instead" if advice else ""
+    machine = "the machine, " if settings.everything else ""
     return (
         f"within ozaki.torch.reproducible(strict=True) {operator} of {dtype} was called, whose bits may vary "
-        f"with threads, the cut of a batch or the order of its samples{write}"
+        f"with {machine}threads, the cut of a batch or the order of its samples{write}"
     )

@@ -226,6 +226,35 @@ def test_a_transformer_trains_to_one_checkpoint():
     assert found[0][1] < 3.9  # log 50 at the beginning
 
 
+def between(x, y, weight):
+    return np.where(weight < 0.5, x + (y - x) * weight, y - (y - x) * (1 - weight))
+
+
+def test_other_dtypes_are_refused():
+    with (
+        pytest.raises(RuntimeError, match=r"exp of torch.float64 .*write dtypes=torch.float64"),
+        ozaki.torch.reproducible(dtypes=torch.float32, everything=True),
+    ):
+        torch.ones(3, dtype=torch.float64).exp()
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda x: torch.arange(9).exp(), lambda x: ozaki.exp(np.arange(9, dtype=np.float32))),
+        (lambda x: torch.atan2(x, x.double() + 1), lambda x: ozaki.atan2(np.float64(x), np.float64(x) + 1)),
+        (lambda x: torch.xlogy(x, 3.0), lambda x: x * ozaki.log(np.float32(3))),
+        (lambda x: torch.sinc(x), lambda x: ozaki.sinpi(x) / (x * np.float32(np.pi))),
+        (lambda x: torch.lerp(x, 2 * x, x.abs()), lambda x: between(x, 2 * x, abs(x))),
+    ],
+)
+def test_dtypes_that_meet_and_functions_of_functions(found, expected):
+    x = drawn(700)
+    with everything():
+        y = found(x)
+    assert bits(y) == [np.asarray(expected(x.numpy())).tobytes()]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -233,6 +262,10 @@ def test_a_transformer_trains_to_one_checkpoint():
         (lambda x: torch._foreach_add([x], [x]), None),
         (lambda x: torch.linalg.solve(x[:5, :5], x[:5]), "solve"),
         (lambda x: torch.cumprod(x, 0), "cumprod"),
+        (torch.lgamma, "lgamma of torch.float32"),
+        (lambda x: x.half().exp(), r"exp of torch.float16 .*x.float\(\)"),
+        (lambda x: torch.complex(x, x).exp(), "exp of torch.complex64"),
+        (lambda x: (x > 0).to(torch.int32).lgamma(), "lgamma of torch.float32"),
     ],
 )
 def test_what_is_left_raises(call, message):

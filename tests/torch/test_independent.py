@@ -56,6 +56,9 @@ WITH_NUMBERS = {
     "mse_loss_backward": lambda x, y: aten.mse_loss_backward(x, y, x, 0),
     "nll_loss_forward": lambda x, y: F.nll_loss(x, (y[:, 0] * 9).long().abs(), reduction="none"),
     "index_copy": lambda x, y: x.index_copy(1, torch.arange(0, COLUMNS, 3), y[:, ::3]),
+    "scatter": lambda x, y: x.scatter(1, torch.arange(0, COLUMNS, 3).expand(len(x), -1), y).scatter(
+        1, torch.zeros(len(x), 3, dtype=torch.long), 0.5
+    ),
     "_index_put_impl": lambda x, y: torch.index_put(x, (x > 0.3,), torch.tensor(2, dtype=x.dtype)),
 }
 

@@ -94,16 +94,36 @@ def test_the_weights_gradient_is_one_sum_over_all_windows(monkeypatch):
     assert of_weight.item() == of_bias.item() == 1
 
 
-def test_misfits_are_not_computed():
-    x = numbers(2, 4, 5, 5)
-    for call in (
-        lambda: F.conv2d(x, numbers(3, 5, 3, 3)),
-        lambda: F.conv2d(x, numbers(3, 4, 7, 3)),
-        lambda: F.conv_transpose2d(x, numbers(4, 3, 1, 1), padding=3),
-        lambda: F.conv2d(x, numbers(3, 4, 3, 3).double()),
-    ):
-        with pytest.raises(RuntimeError, match=r"convolution of torch\.float32"), everything():
-            call()
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.conv2d(x, numbers(3, 5, 3, 3)),
+        lambda x: F.conv2d(x, numbers(3, 4, 7, 3)),
+        lambda x: F.conv2d(x, numbers(3, 4, 3, 3), stride=0),
+        lambda x: F.conv2d(x, numbers(3, 4, 3, 3), numbers(1)),
+        lambda x: F.conv_transpose2d(x, numbers(4, 3, 1, 1), padding=3),
+        lambda x: F.conv2d(x, numbers(3, 4, 3, 3).double()),
+        lambda x: F.conv2d(x, numbers(0, 4, 3, 3)),
+        lambda x: F.layer_norm(x, (4,)),
+        lambda x: x[0, 0] @ x[0, 0, :3],
+    ],
+)
+def test_misfits_have_pytorchs_errors(call):
+    with pytest.raises(RuntimeError) as native:
+        call(numbers(2, 4, 5, 5))
+    with pytest.raises(RuntimeError) as found, everything():
+        call(numbers(2, 4, 5, 5))
+    assert str(found.value) == str(native.value)
+
+
+def test_convolutions_of_no_samples():
+    with everything():
+        y, *gradients = with_gradients(
+            lambda x, w: F.conv2d(x, w), torch.ones_like, numbers(0, 4, 5, 5), numbers(3, 4, 3, 3)
+        )
+    assert y.shape == (0, 3, 3, 3)
+    assert [g.shape for g in gradients] == [(0, 4, 5, 5), (3, 4, 3, 3)]
+    assert not gradients[1].any()
 
 
 NORMS = {
