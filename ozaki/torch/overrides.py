@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ozaki.torch import (
     attention,
@@ -20,6 +21,7 @@ from ozaki.torch import (
     elementwise,
     layers,
     norms,
+    optimizers,
     pooling,
     products,
     reductions,
@@ -79,6 +81,8 @@ def register(everything: bool = False) -> None:
                 for name, key, kernel in list(makers()):  # which looks up what is replaced first
                     library.impl(name, kernel, key, with_keyset=True)
             _libraries.append(library)
+            if makers is _others:
+                register_optimizer_step_pre_hook(optimizers.refuse_other_formulas)
 
 
 def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
@@ -113,6 +117,10 @@ def _in_everything(name: str, device: str, otherwise: Callable[..., Any]) -> Cal
     """Return a kernel that computes what a mode of everything replaces, and else calls another one."""
     if name in draws.KERNELS:
         return _drawing(name, device, otherwise)
+    if name in optimizers.KERNELS:
+        return _of_lists(name, optimizers.KERNELS[name], otherwise)
+    if name.startswith("_foreach_"):
+        return _of_lists(name, optimizers.one_by_one(name), otherwise)
     return _replaced(name, otherwise) if name in _OF_EVERYTHING else otherwise
 
 
@@ -160,6 +168,23 @@ def _drawing(name: str, device: str, otherwise: Callable[..., Any]) -> Callable[
             given = (*arguments, *options.values())
             dtype = next(x.dtype for x in given if isinstance(x, torch.Tensor))
             raise RuntimeError(_refused(operator, dtype, settings))
+        settings.count(operator)
+        return result
+
+    return kernel
+
+
+def _of_lists(name: str, compute: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of an operator of lists, which in a mode of everything is made of others."""
+    operator = _operator(name)
+
+    def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+        settings = active()
+        if settings is None or not settings.everything:
+            return otherwise(keys, *arguments, **options)
+        result = compute(settings, *arguments, **options)
+        if result is NotImplemented:
+            return otherwise(keys, *arguments, **options)
         settings.count(operator)
         return result
 

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
-from tests.torch import test_draws, test_networks, test_pooling  # noqa: E402
+from tests.torch import test_draws, test_networks, test_optimizers, test_pooling  # noqa: E402
 from tests.torch.test_everything import CASES, bits, drawn, everything, trained  # noqa: E402
 from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
 
@@ -317,5 +317,29 @@ def test_random_numbers_are_those_of_a_cpu(name):
 
 def test_foreach_is_refused_where_it_is_one_kernel():
     x = torch.ones(3, device="cuda")
-    with everything(), pytest.raises(RuntimeError, match="foreach=False"):
+    mode = ozaki.torch.reproducible(strict=True)
+    with mode, pytest.raises(RuntimeError, match="foreach=False"):
         torch._foreach_addcmul_([x], [x], [x])
+
+
+@pytest.mark.parametrize("name", test_optimizers.OPTIMIZERS)
+def test_optimizers_have_the_bits_of_the_plain_form_on_a_cpu(name):
+    expected = test_optimizers.stepped(name, "plain")
+    forms = ["plain"] + ["foreach"] * (name != "AdamW with a tensor")
+    forms += ["fused"] * (name.split()[0] in test_optimizers.FUSED)
+    for form in forms:
+        assert test_optimizers.stepped(name, form, "cuda") == expected
+
+
+def test_clipping_has_the_bits_of_a_cpu():
+    expected = test_optimizers.clipped()
+    for options in ({}, {"foreach": True}, {"foreach": False}):
+        assert test_optimizers.clipped("cuda", **options) == expected
+
+
+@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam, torch.optim.ASGD])
+def test_defaults_of_other_formulas_are_refused(kind):
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    x.grad = torch.ones_like(x)
+    with everything(), pytest.raises(RuntimeError, match=f"{kind.__name__} .* write foreach=False"):
+        kind([x]).step()

@@ -1,0 +1,104 @@
+"""Optimizers and clipping in a mode of everything: plain, foreach and fused forms have the same bits."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ozaki.torch import optimizers, overrides  # noqa: E402
+from tests.torch.test_everything import bits, drawn, everything  # noqa: E402
+
+OPTIMIZERS = {
+    "SGD": (torch.optim.SGD, {"lr": 0.1}),
+    "SGD with momentum": (
+        torch.optim.SGD,
+        {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.3},
+    ),
+    "SGD of Nesterov": (
+        torch.optim.SGD,
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True, "weight_decay": 0.3},
+    ),
+    "Adam": (torch.optim.Adam, {"lr": 0.1, "weight_decay": 0.3}),
+    "Adam of maxima": (torch.optim.Adam, {"lr": 0.1, "amsgrad": True, "maximize": True}),
+    "AdamW": (torch.optim.AdamW, {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.3}),
+    "AdamW with a tensor": (torch.optim.AdamW, {"lr": torch.tensor(0.1), "amsgrad": True}),
+    "Adagrad": (torch.optim.Adagrad, {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.3}),
+    "Adadelta": (torch.optim.Adadelta, {"lr": 0.1, "weight_decay": 0.3}),
+    "Adamax": (torch.optim.Adamax, {"lr": 0.1, "weight_decay": 0.3}),
+    "RMSprop": (torch.optim.RMSprop, {"lr": 0.1, "centered": True, "momentum": 0.9, "weight_decay": 0.3}),
+    "Rprop": (torch.optim.Rprop, {"lr": 0.1}),
+}
+FUSED = ("SGD", "Adam", "AdamW", "Adagrad")
+
+
+def stepped(name, form, device="cpu", steps=8):
+    """The parameters and the optimizer's state after some steps."""
+    kind, options = OPTIMIZERS[name]
+    params = [
+        drawn(*shape, seed=i).to(device).requires_grad_() for i, shape in enumerate([(37, 11), (5,), ()])
+    ]
+    chosen = {"foreach": form == "foreach"} | ({"fused": True} if form == "fused" else {})
+    with everything():
+        optimizer = kind(params, **options, **chosen)
+        for step in range(steps):
+            for i, p in enumerate(params):
+                p.grad = drawn(*p.shape, seed=10 * step + i).to(device)
+            optimizer.step()
+    state = [optimizer.state[p] for p in params]
+    kept = [of[key] for of in state for key in sorted(of) if isinstance(of[key], torch.Tensor)]
+    return bits(*params, *kept)
+
+
+def clipped(device="cpu", **options):
+    params = [
+        drawn(*shape, seed=i).to(device).requires_grad_() for i, shape in enumerate([(370, 110), (5,), ()])
+    ]
+    for p in params:
+        p.grad = p.detach() * 3
+    with everything():
+        norm = torch.nn.utils.clip_grad_norm_(params, 1.5, **options)
+        found = bits(norm, *(p.grad for p in params))
+        torch.nn.utils.clip_grad_value_(params, 0.01, **options)
+    return found + bits(*(p.grad for p in params))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_forms_of_an_optimizer_have_the_same_bits(name):
+    plain = stepped(name, "plain")
+    if name != "AdamW with a tensor":  # which PyTorch refuses of a foreach form
+        assert stepped(name, "foreach") == plain
+    if name.split()[0] in FUSED:
+        assert stepped(name, "fused") == plain
+
+
+def test_forms_of_clipping_have_the_same_bits():
+    assert clipped(foreach=True) == clipped(foreach=False) == clipped()
+
+
+def test_operators_of_lists_are_made_of_others():
+    """As on a GPU, where each is one kernel."""
+    x, y, z = drawn(3, 9).unbind()
+    compute = optimizers.one_by_one("_foreach_addcmul.Scalar")
+    kernel = overrides._of_lists("_foreach_addcmul.Scalar", compute, lambda *_: "native")
+    with everything() as calls:
+        found = kernel(None, [x, y], [y, x], [z, z], 0.3)
+        assert calls == {"addcmul": 2, "_foreach_addcmul": 1}
+        assert bits(*found) == bits(torch.addcmul(x, y, z, value=0.3), torch.addcmul(y, x, z, value=0.3))
+    assert kernel(None, [x, y], [y, x], [z, z], 0.3) == "native"
+
+
+def test_scaled_gradients_are_refused():
+    x, scale = [torch.ones(3)], torch.tensor(2.0)
+    options = dict.fromkeys(("amsgrad", "maximize"), False) | {"lr": 0.1, "beta1": 0.9, "beta2": 0.9}
+    with everything(), pytest.raises(RuntimeError, match=r"_fused_adam of .*fused=False"):
+        torch._fused_adam_(x, x, x, x, [], x, weight_decay=0, eps=0, grad_scale=scale, **options)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam, torch.optim.ASGD])
+def test_other_formulas_are_refused(kind):
+    x = torch.ones(3, requires_grad=True)
+    x.grad = torch.ones(3)
+    with everything(), pytest.raises(RuntimeError, match=f"{kind.__name__} .* write foreach=False"):
+        kind([x], foreach=True).step()
+    kind([x], foreach=True).step()
+    with everything():
+        kind([x]).step()
