@@ -66,6 +66,7 @@ def public(
     torch: str = "",
     jax: str = "",
     example: str = "",
+    takes_all: bool = False,
 ) -> Callable[[T], T]:
     """Return a decorator that makes a class public, or a function, then for the arrays of every library.
 
@@ -73,13 +74,14 @@ def public(
     ----------
     heading, dask, sparse, example : as in `Record`.
     torch, jax : its forms with derivatives in `ozaki.torch` and `ozaki.jax`.
+    takes_all : whether the function takes the arrays of every library itself.
     """
     instead = {module: name for module, name in (("torch", torch), ("jax", jax)) if name}
 
     def register(value: T) -> T:
         if isinstance(value, type):
             _OWN.add(value)
-        else:
+        elif not takes_all:
             value = for_every_library(value, dask, instead, sparse)
         entry = Record("ozaki", value.__name__, value, heading, dask, sparse, instead, example)
         PUBLIC[entry.name] = entry

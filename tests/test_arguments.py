@@ -158,7 +158,6 @@ def test_what_lists_hold_is_looked_at(x, message):
     column = np.ones((2, 1))
     for name, call in (
         ("x", lambda: ozaki.sum(x)),
-        ("x", lambda: ozaki.fingerprint(x)),
         ("array", lambda: ozaki.ExactSum("complex128").add(x)),
         ("a", lambda: ozaki.accurate_zgemm(x, column)),
         ("b", lambda: ozaki.matmul(column.T, x)),

@@ -374,7 +374,7 @@ REDUCTIONS: dict[str, Reduction] = {}
 """By the name of the public function."""
 
 
-def reduction(row: Reduction, sparse: bool = False, **record: str) -> Callable[[T], T]:
+def reduction(row: Reduction, sparse: bool = False, **record: Any) -> Callable[[T], T]:
     """Return a decorator of a public function that has this row, and so a form for Dask arrays.
 
     Parameters
