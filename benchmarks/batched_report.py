@@ -1,104 +1,66 @@
-"""The performance page's section on batches: the paper's figures as tables and plots, from the results."""
+"""The performance page's section on batches: what a user of them asks, from the results."""
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from benchmarks.report_figures import mark_sizes
-from benchmarks.report_sections import device, figure, folded, load, number, seconds, section, table
+from benchmarks.report_sections import device, figure, load, number, seconds, section, table
 
-SMALL = 32
-"""Sizes that the section's summary is about."""
+SQUARE = (
+    ("real", ("Figs. 10a", "Fig. 14", "Fig. 18")),
+    ("half-complex", ("Figs. 12a", "Fig. 15", "Fig. 19")),
+)
+"""The kinds of matrices, and how the titles of the paper's figures of their square products begin."""
+
+SIZES = (1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 100, 128, 192, 256)
+"""Those of the table, of many more that were measured."""
+
+BATCHES = (100, 1000, 10000)
 
 
-def floor(row: dict[str, Any], data: dict[str, Any]) -> float:
-    """What no kernel can beat: memory's bandwidth, or the launch of a kernel that does nothing."""
-    return max(row["bound"], data["empty"])
-
-
-def share(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %"
-
-
-def kind_of(title: str) -> str:
-    """Real or half-complex, from a figure's title."""
-    return title[title.index("(") + 1 : -1].split(",")[0]
+def squares(data: dict[str, Any], beginnings: tuple[str, ...]) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return the rows of square products of one kind, by size and batch."""
+    of_kind = [rows for title, rows in data["figures"].items() if title.startswith(beginnings)]
+    return {(r["n"], r["batch"]): r for rows in of_kind for r in rows}
 
 
 def batched_section(name: str) -> str:
-    """Batches of small matrices: a summary, then every figure of the paper as a table."""
+    """Batches of small matrices: speed against size, times by size and batch, what a call may ask for."""
     data = load(name)
-    least = min(r["mover"] for rows in data["figures"].values() for r in rows)
     note = (
-        "Times of one batch of n×n products (rank-16: k = 16), kernels alone, from the replay of CUDA "
-        f"graphs. *Bound*: the bytes of A, B and C over a copy's {data['bandwidth'] / 1e12:.1f} TB/s "
-        "(equation (1) of Abdelfattah, Tomov and Dongarra, with C written but not read); cuBLAS "
-        "multiplies half-complex matrices as four products of planes, whose bound, equation (2), is "
-        "twice as high. Small batches do not come near it: a kernel that does nothing takes "
-        f"{seconds(data['empty'])} in a graph, and one that reads and writes anything at all "
-        f"{seconds(least)}. *Floor* is the larger of the bound and the empty kernel; *moving* is a "
-        "kernel timed beside each batch that reads the same A and B, writes as many bytes as C has, "
-        "16 at a time, and computes nothing: the time of launch, latency and bandwidth together. "
-        "Operands rotate through more memory than the L2 cache of 60 MB holds; *floor, in L2* is "
-        "measured with the same operands again and again, where they fit. From Python a call takes "
-        f"{data['python_microseconds_per_call']:.0f} µs; in a CUDA graph that does not count."
+        "The GPU's time of one batch of n×n products, and how many times faster than cuBLAS "
+        "it is. cuBLAS multiplies half-complex matrices as four products of planes. The dotted line is what "
+        "memory allows: the bytes of A, B and C over a copy's "
+        f"{data['bandwidth'] / 1e12:.1f} TB/s (equation (1) of Abdelfattah, Tomov and Dongarra). Small "
+        "batches stay below it, because the launch of a kernel takes "
+        f"{seconds(data['empty'])} however little there is to do; the largest real matrices are left to "
+        f"cuBLAS. A call takes Python {data['python_microseconds_per_call']:.0f} µs, which CUDA graphs save. "
+        "Rank-16 products and every other size and batch of the paper are in the result file."
     )
-    blocks = [folded(title, figure_table(rows, data)) for title, rows in data["figures"].items()]
     return section(
         f"Batches of half and half-complex matrices, {device(data)}",
         name,
+        figure(name, "speed against n, of real and half-complex matrices"),
         note,
-        f"### In short, n ≤ {SMALL}\n\n{summary(data)}",
-        "### Every figure of the paper",
-        folded("All of them, drawn", figure(name, "speed against n for every figure of the paper")),
-        *blocks,
+        sizes_table(data),
         f"### What a call may ask for, batch 1000\n\n{options_table(data)}",
-        f"### Figs. 16 and 17 (use of the tensor cores)\n\n{utilization()}",
     )
 
 
-def summary(data: dict[str, Any]) -> str:
-    """Least and median of what counts, for the small sizes of every kind and batch."""
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for title, rows in data["figures"].items():
-        for row in rows:
-            if row["n"] <= SMALL:
-                kind = kind_of(title) + (", rank-16" if "rank-16" in title else "")
-                groups.setdefault((kind, row["batch"]), []).append(row)
+def sizes_table(data: dict[str, Any]) -> str:
+    """Our time and the times faster than cuBLAS, for each size, kind and batch."""
+    found = {kind: squares(data, beginnings) for kind, beginnings in SQUARE}
+    columns = [(kind, batch) for kind in found for batch in BATCHES]
     lines = []
-    for (kind, batch), rows in sorted(groups.items()):
-        floors = [floor(r, data) / r["ours"] for r in rows]
-        movers = [r["mover"] / r["ours"] for r in rows]
-        faster = [r["cublas"] / r["ours"] for r in rows]
-        ceiling = [r["cublas"] / r["mover"] for r in rows]
-        shares = [f"{share(f(x), 1)}" for x in (floors, movers) for f in (min, median)]
-        times = [number(f(x)) for x in (faster, ceiling) for f in (min, median)]
-        lines.append([kind, f"{batch}", f"{len(rows)}", *shares, *times])
-    header = (
-        "kind | batch | sizes | floor, least | floor, median | moving, least | moving, median | times "
-        "faster, least | median | moving, times faster, least | median"
-    )
-    text = (
-        "Shares of the floor and of moving the bytes; times faster than cuBLAS, and how many times "
-        "faster than cuBLAS the kernel that only moves the bytes is, for comparison."
-    )
-    return f"{text}\n\n{table(header, lines)}"
-
-
-def figure_table(rows: list[dict[str, Any]], data: dict[str, Any]) -> str:
-    lines = []
-    for r in rows:
-        times = [seconds(r[x]) for x in ("cublas", "ours")]
-        warm = share(floor(r, data), r["warm"]) if "warm" in r else "–"
-        rest = [seconds(r["bound"]), share(floor(r, data), r["ours"]), warm, share(r["mover"], r["ours"])]
-        lines.append(
-            [f"{r['n']}", f"{r['batch']}", *times, number(r["cublas"] / r["ours"]), r["kernel"], *rest]
-        )
-    header = "n | batch | cuBLAS | ours | times faster | kernel | bound | floor | floor, in L2 | moving"
-    return table(header, lines)
+    for n in SIZES:
+        rows = [found[kind].get((n, batch)) for kind, batch in columns]
+        cells = [f"{number(r['cublas'] / r['ours'])} ({seconds(r['ours'])})" if r else "–" for r in rows]
+        lines.append([f"{n}", *cells])
+    titles = [f"{kind}, {batch} of them" for kind, batch in columns]
+    return table(" | ".join(["n", *titles]), lines)
 
 
 def options_table(data: dict[str, Any]) -> str:
@@ -117,41 +79,23 @@ def options_table(data: dict[str, Any]) -> str:
     return f"{text}\n\n{table(' | '.join(['kind', 'option', *(f'n = {n}' for n in sizes)]), lines)}"
 
 
-def utilization() -> str:
-    """Useful multiplications of the tensor cores: the paper's arrangement, and that of our kernels."""
-    lines = []
-    for n in (1, 2, 4, 6, 8, 10, 12, 14, 16):
-        paper = (16 // n) * n**3 / 16**3
-        ours = n**3 / ((8 if n <= 8 else 16) ** 2 * 16)  # for n ≤ 8, two products in two 16×8×8
-        lines.append([f"{n}", share(paper, 1), share(ours, 1)])
-    text = (
-        "Share of the tensor cores' multiplications that is useful in real n×n products. The paper "
-        "lays ⌊16/n⌋ products along the diagonal of one 16×16×16; ours are pairs that share the rows "
-        "of 16×8×8 up to n = 8. By the vendor's figures an H200's tensor cores are 15 times faster "
-        "than its fp32 arithmetic, so below 7 % plain arithmetic is as fast."
-    )
-    return f"{text}\n\n{table('n | paper | ours', lines)}"
-
-
 def draw_batched(name: str) -> Figure:
-    """Speed against n, cuBLAS's, and what memory allows, for every figure of the paper."""
+    """Speed against n, cuBLAS's, and what memory allows, for real and half-complex square matrices."""
     data = load(name)
-    shown = {title: rows for title, rows in data["figures"].items() if title.startswith("Fig")}
-    result = Figure(figsize=(7, 3.2 * len(shown)))
-    axes = result.subplots(len(shown), 1)
+    result = Figure(figsize=(7, 7))
+    axes = result.subplots(2, 1)
     curves = (("ours", "C0o-", "ours"), ("cublas", "C1x-", "cuBLAS"), ("bound", "k:", "what memory allows"))
-    for axis, (title, rows) in zip(axes, shown.items(), strict=True):
-        flops = 8 if "complex" in title else 2
-        batches = sorted({r["batch"] for r in rows})
-        for batch, alpha in zip(batches, (1.0, 0.5), strict=False):
-            part = sorted((r for r in rows if r["batch"] == batch), key=lambda r: r["n"])
+    for axis, (kind, beginnings) in zip(axes, SQUARE, strict=True):
+        found, flops = squares(data, beginnings), 8 if "complex" in kind else 2
+        for batch, alpha in zip(BATCHES[:0:-1], (1.0, 0.5), strict=True):
+            part = [found[n, batch] for n in SIZES if (n, batch) in found]
             work = [flops * r["n"] ** 2 * r["k"] * batch / 1e12 for r in part]
             for key, style, label in curves:
                 rates = [w / r[key] for w, r in zip(work, part, strict=True)]
                 axis.plot([r["n"] for r in part], rates, style, alpha=alpha, label=label)
-        mark_sizes(axis, [r["n"] for r in rows])
-        pale = f" (pale: {batches[1]})" if len(batches) > 1 else ""
-        axis.set_title(f"{title}, batch {batches[0]}{pale}", fontsize=12)
+        mark_sizes(axis, SIZES)
+        axis.set_title(f"{kind}, {BATCHES[-1]} matrices (pale: {BATCHES[-2]})", fontsize=12)
         axis.set(xlabel="n", ylabel="Tflop/s", yscale="log")
-    axes[0].legend(loc="lower right", fontsize=13)
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].legend(handles[:3], labels[:3], loc="lower right", fontsize=13)
     return result

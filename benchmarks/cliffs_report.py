@@ -48,6 +48,19 @@ def what_is_timed(data: dict) -> str:
     return "every function" if len(titles) > 2 else " and ".join(titles)
 
 
+def cliffs_picture(name: str) -> tuple[str, str]:
+    """Return the picture for a page above those of the parts, and a sentence about all rows."""
+    data = load(name)
+    count, median, most, worst = quantiles([row["ratio"] for row in data["results"]])
+    picture = figure(name, "ratio of times against size").replace("../", "")
+    titles = dict.fromkeys(family(row["function"]) for row in data["results"])
+    sentence = (
+        f"Of {count} calls ({', '.join(titles)}; {device(data)}) half take less than {median} times as long, "
+        f"nine in ten less than {most} times, the slowest {worst} times."
+    )
+    return picture, sentence
+
+
 def cliffs_section(name: str) -> str:
     """Quantiles of each family, and the slowest rows."""
     data = load(name)

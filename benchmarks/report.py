@@ -9,12 +9,13 @@ files: what has no file has no section. Commit results first: the pages name the
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.batched_report import batched_section, draw_batched
-from benchmarks.cliffs_report import cliffs_section, draw_cliffs
+from benchmarks.cliffs_report import cliffs_picture, cliffs_section, draw_cliffs
 from benchmarks.dask_report import dask_section, two_gpus_section
 from benchmarks.gemm_report import (
     draw_gemm,
@@ -62,13 +63,14 @@ FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
 class Part(NamedTuple):
     """A page of the performance chapter: its title, what it tells, and the results with what shows each.
 
-    A name that ends in * stands for all results that begin so.
+    A name that ends in * stands for all results that begin so. Pages of a group stand below its name.
     """
 
     stem: str
     title: str
     about: str
     contents: tuple[tuple[str, Callable[[str], str]], ...]
+    group: str = ""
 
     def sections(self) -> list[str]:
         """The sections of the results that there are."""
@@ -79,95 +81,97 @@ def _matching(pattern: str) -> list[str]:
     return sorted(path.stem for path in RESULTS.glob(f"{pattern}.json"))
 
 
+PRODUCTS = "Products in double precision"
+CORES = "Tensor cores"
+
 PARTS = (
     Part(
         "cliffs",
-        "Every function beside NumPy's and CuPy's",
-        "All public functions over shapes and dtypes: where they are slow, and how slow.",
+        "Every function",
+        "All public functions beside NumPy's and CuPy's, over shapes and dtypes: where they are slow.",
         (("cliffs_*", cliffs_section),),
     ),
     Part(
         "fp64-gpu",
-        "FP64 products on a GPU",
+        "Large products on a GPU",
         "`accurate_dgemm` beside cuBLAS: square and other shapes, several kinds of data.",
         (("dgemm_h200", gemm_section), ("dgemm_h100", gemm_section), ("normwise_h200", normwise_section)),
+        PRODUCTS,
     ),
     Part(
-        "peers",
-        "Beside other libraries, energy, and the steps of a product",
-        "GEMMul8 and cuBLAS's own emulation in the same run; joules; where the time goes.",
-        (("peers_h200", peers_section), ("energy_h200", energy_section), ("steps_h200", steps_section)),
+        "small-gpu",
+        "Small calls on a GPU",
+        "Products of small matrices, stacks of them and short sums beside CuPy's.",
+        (("small_calls_h200", small_calls_section), ("small_calls_h100", small_calls_section)),
+        PRODUCTS,
     ),
     Part(
         "precisions",
-        "Single precision and complex products on a GPU",
+        "Single precision and complex on a GPU",
         "`accurate_sgemm`, `accurate_zgemm` and `accurate_cgemm` beside cuBLAS.",
         (("precisions_h200", gemm_section),),
+        PRODUCTS,
+    ),
+    Part(
+        "int8-cpu",
+        "On a CPU with int8 instructions",
+        "Square products on int8 words beside the native routines, on three machines.",
+        (("int8_cpu*", int8_section),),
+        PRODUCTS,
+    ),
+    Part(
+        "cpu",
+        "On any CPU",
+        "Products of every size from 1 × 1 on, stacks, correct rounding.",
+        (("dgemm_cpu", gemm_section), ("products_cpu", products_section)),
+        PRODUCTS,
+    ),
+    Part(
+        "peers",
+        "Other libraries, energy, steps",
+        "GEMMul8 and cuBLAS's own emulation in the same run; joules; where the time goes.",
+        (("peers_h200", peers_section), ("energy_h200", energy_section), ("steps_h200", steps_section)),
+        PRODUCTS,
     ),
     Part(
         "words",
         "FP32 products from fp16 words",
         "`multiword.matmul` beside SGEMM, and the schemes of the papers on the model of the tensor core.",
         (("multiword_h200", words_section), ("multiword_model", words_model_section)),
-    ),
-    Part(
-        "int8-cpu",
-        "Products on a CPU with int8 instructions",
-        "Square products on int8 words beside the native routines, on three machines.",
-        (("int8_cpu*", int8_section),),
-    ),
-    Part(
-        "cpu",
-        "Products on a CPU",
-        "Every size from 1 × 1 on, stacks, correct rounding.",
-        (("dgemm_cpu", gemm_section), ("products_cpu", products_section)),
-    ),
-    Part(
-        "linalg",
-        "Linear algebra",
-        "Solutions, inverses and eigenvalues with proved bounds, and factorizations with the same bits.",
-        (("linalg_*", linalg_section),),
-    ),
-    Part(
-        "sparse",
-        "Sparse matrices",
-        "Products, iterations and proofs beside SciPy's, on ten matrices.",
-        (("sparse_*", sparse_section),),
-    ),
-    Part(
-        "everyday",
-        "Integers, Gram matrices, contractions, sums by group",
-        "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox; "
-        "a program on CuPy.",
-        (("everyday_*", everyday_section), ("cupy_program_h200", program_section)),
-    ),
-    Part(
-        "small-gpu",
-        "Small calls and first calls on a GPU",
-        "Products of small matrices, stacks of them and short sums beside CuPy's; what compilation takes.",
-        (
-            ("small_calls_h200", small_calls_section),
-            ("small_calls_h100", small_calls_section),
-            ("first_calls_h100", first_calls_section),
-        ),
-    ),
-    Part(
-        "sums-gpu",
-        "Sums on a GPU",
-        "Sums, means, variances, dot products and norms beside CuPy's.",
-        (("reductions_h200", reductions_section),),
-    ),
-    Part(
-        "sums-cpu",
-        "Sums on a CPU",
-        "The same beside NumPy's, `math.fsum` and xsum; first calls of sums and products.",
-        (("reductions_cpu", reductions_section), ("first_calls_cpu", first_calls_section)),
+        CORES,
     ),
     Part(
         "batches",
         "Batches of small half-precision matrices",
-        "`multiword.batched_matmul` beside cuBLAS, for all figures of the paper.",
+        "`multiword.batched_matmul` beside cuBLAS, by size and by what a call asks for.",
         (("batched_h200", batched_section),),
+        CORES,
+    ),
+    Part(
+        "tensor-core",
+        "The model of the tensor core, and the probes",
+        "How many results of a GPU it predicts bit for bit, how fast it is, and what probes find.",
+        (("tensorcore_h200", model_section), ("probe_h200", findings_section)),
+        CORES,
+    ),
+    Part(
+        "sums",
+        "Sums",
+        "Sums, means, variances, dot products and norms beside CuPy's and NumPy's, `math.fsum` and xsum.",
+        (("reductions_h200", reductions_section), ("reductions_cpu", reductions_section)),
+    ),
+    Part(
+        "linalg",
+        "Linear algebra, dense and sparse",
+        "Solutions and eigenvalues with proved bounds, factorizations with the same bits, sparse matrices.",
+        (("linalg_*", linalg_section), ("sparse_*", sparse_section)),
+    ),
+    Part(
+        "everyday",
+        "Integers, Gram matrices, sums by group",
+        "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox; "
+        "a program on CuPy.",
+        (("everyday_*", everyday_section), ("cupy_program_h200", program_section)),
     ),
     Part(
         "dask-torch",
@@ -183,16 +187,15 @@ PARTS = (
         ),
     ),
     Part(
-        "tensor-core",
-        "The model of the tensor core, and the probes",
-        "How many results of a GPU it predicts bit for bit, how fast it is, and what probes find.",
-        (("tensorcore_h200", model_section), ("probe_h200", findings_section)),
-    ),
-    Part(
-        "versions",
-        "This version beside the first",
-        "For those who used it: each row of version 0.1, measured in turns.",
-        (("against_h200", against_section), ("against_cpu", against_section)),
+        "first-calls",
+        "First calls, and the first version",
+        "What compilation takes, on a machine and in a process; version 0.1 and a later one in turns.",
+        (
+            ("first_calls_cpu", first_calls_section),
+            ("first_calls_h100", first_calls_section),
+            ("against_h200", against_section),
+            ("against_cpu", against_section),
+        ),
     ),
 )
 
@@ -201,22 +204,31 @@ INTRODUCTION = """\
 
 All figures on these pages are generated from the files in
 [`benchmarks/results`](development.md#benchmarks) by `python -m benchmarks.report`. Native and ours are timed
-in one run, on the same data. Flops are counted as 2mnk for real and 8mnk for complex products, whatever is
-computed inside; the ratio is that of speeds, and above 1 where ours is faster than the native routine. Errors
-are the largest componentwise ones,
-|C - Ĉ| / (|A||B|), against a reference of higher precision.
+in one run, on the same data. Every page has the same shape: for each machine a picture where there is
+one, a table with what its columns say, and the command, file and commit of the measurement.
+"""
 
-**Figures of two runs differ.** Absolute speeds differ from machine to machine, and those of a CPU from run
-to run. A GPU at its power limit is slower after a tenth of a second than at first. Here calls on a GPU are
-queued one after another, once its clock has settled, unless a section says otherwise. The tutorials' scripts
-time single calls on an idle GPU: there the native routine has a faster clock, and ours shows the time of its
-launches: a sum of 10⁸ numbers is then {alone} times as fast as CuPy's, and {queued} times when queued.
+CLIFFS = """\
+Every dot is a call of one function with one shape and dtype: how long it takes, divided by the time of
+NumPy's or CuPy's own function. {quantiles} [The slowest calls by name](performance/cliffs.md).
 """
 
 SUMMARY = """\
 The speed of each product divided by that of the native routine (cuBLAS on a GPU, NumPy's BLAS on a CPU) for
 square matrices: above 1 ours is faster. φ = 2 and φ = 4 are data whose magnitudes spread over several orders
 of magnitude.
+"""
+
+MEASURED = """\
+Flops are counted as 2mnk for real and 8mnk for complex products, whatever is computed inside; the ratio is
+that of speeds, and above 1 where ours is faster than the native routine. Errors are the largest componentwise
+ones, |C - Ĉ| / (|A||B|), against a reference of higher precision.
+
+**Figures of two runs differ.** Absolute speeds differ from machine to machine, and those of a CPU from run
+to run. A GPU at its power limit is slower after a tenth of a second than at first. Here calls on a GPU are
+queued one after another, once its clock has settled, unless a section says otherwise. The tutorials' scripts
+time single calls on an idle GPU: there the native routine has a faster clock, and ours shows the time of its
+launches: a sum of 10⁸ numbers is then {alone} times as fast as CuPy's, and {queued} times when queued.
 """
 
 
@@ -238,16 +250,28 @@ def draw_figures(folder: Path) -> None:
             save(draw(name), folder, name)
 
 
+def index(listed: Iterable[Part]) -> str:
+    """Return a list of links to the pages, those of a group under its name."""
+    lines = []
+    for group, members in groupby(listed, key=lambda part: part.group):
+        lines += [f"- {group}:"] * bool(group)
+        indent = "    " * bool(group)
+        lines += [f"{indent}- [{p.title}](performance/{p.stem}.md): {p.about}" for p in members]
+    return "\n".join(lines)
+
+
 def pages() -> dict[Path, str]:
-    """The text of each page: the summary with an index, and the parts."""
+    """The text of each page: the map of all functions, a summary and an index, and the parts."""
     made = parts()
-    index = [f"- [{part.title}](performance/{part.stem}.md): {part.about}" for part in made]
-    introduction = INTRODUCTION.format(alone=alone(), queued=number(sum_ratio()))
-    first = [introduction, "## Parts", "\n".join(index), "## Summary", SUMMARY, summary()]
+    cliffs = [cliffs_picture(name) for name in _matching("cliffs_*")]
+    maps = [text for picture, quantiles in cliffs for text in (picture, CLIFFS.format(quantiles=quantiles))]
+    measured = MEASURED.format(alone=alone(), queued=number(sum_ratio()))
+    first = [INTRODUCTION, *maps, "## Products of square matrices", SUMMARY, summary()]
+    first += ["## Pages", index(made), "## How it is measured", measured]
     texts = {PAGE: first} | {
         PAGE.with_suffix("") / f"{part.stem}.md": [
             f"# {part.title}",
-            f"{part.about} How it was measured: [Performance](../performance.md).",
+            f"{part.about} How it is measured: [Performance](../performance.md#how-it-is-measured).",
             *sections,
         ]
         for part, sections in made.items()

@@ -93,9 +93,11 @@ def provenance(name: str) -> str:
 
 
 def section(title: str, name: str, *blocks: str) -> str:
-    """A section: where its result comes from, what has changed since, and the rest."""
-    since = load(name).get("since", "")
-    return "\n\n".join([f"## {title}", provenance(name), *[b for b in (since, *blocks) if b]])
+    """Return a section: what has changed since, the picture, text and tables, where they come from."""
+    pictures = [b for b in blocks if b.startswith("![")]
+    rest = [b for b in blocks if b and b not in pictures]
+    since = [since] if (since := load(name).get("since")) else []
+    return "\n\n".join([f"## {title}", *since, *pictures, *rest, f"*Measured {provenance(name)}*"])
 
 
 def folded(title: str, text: str) -> str:
@@ -171,11 +173,11 @@ def words_model_section(name: str) -> str:
     columns = list(dict.fromkeys(c for row in found.values() for c in row))
     rows = [[f"{k}", *(error(row[c]) if c in row else "–" for c in columns)] for k, row in found.items()]
     note = (
-        "Errors of float32 products on a model of the tensor core: as it is, rounding toward zero (RZ), and "
-        "with rounding to nearest (RN) instead, on uniform data on (0, 1]."
+        "The picture has the default and the papers' schemes against the length of the inner dimension. The "
+        "table has errors of float32 products on a model of the tensor core: as it is, rounding toward zero "
+        "(RZ), and with rounding to nearest (RN) instead, on uniform data on (0, 1]."
     )
-    more = "The default and the papers' schemes on the same model, against the length of the inner dimension:"
-    blocks = (table(" | ".join(["k", *columns]), rows), more, figure(name, "error against k"))
+    blocks = (table(" | ".join(["k", *columns]), rows), figure(name, "error against k"))
     return section(f"float32 from fp16 words, {device(load(name))}", name, note, *blocks)
 
 

@@ -15,11 +15,29 @@ FRONT_ENDS = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 
 
 def on_config(config):
-    """List the parts of the performance page behind it, in its order."""
+    """List the pages on performance behind the first one, in its order and its groups."""
     index = Path(config["docs_dir"], "performance.md").read_text()
     (pages,) = (entry["Performance"] for entry in config["nav"] if "Performance" in entry)
-    pages += re.findall(r"^- \[[^]]*\]\((performance/\S+)\)", index, re.MULTILINE)
+    pages[1:1] = listed(index)
     return config
+
+
+def listed(index):
+    """Return a page's list of pages on performance as entries of the side bar, groups below their names.
+
+    >>> listed("- [A](performance/a.md): first.\\n- Others:\\n    - [B](performance/b.md): second.")
+    ['performance/a.md', {'Others': ['performance/b.md']}]
+    """
+    entries = []
+    page = re.compile(r"^(    )?- (?:\[[^]]*\]\((performance/\S+)\).*|(\w[^:]*):)$", re.MULTILINE)
+    for below, path, name in page.findall(index):
+        if name:
+            entries.append({name: []})
+        elif below:
+            next(iter(entries[-1].values())).append(path)
+        else:
+            entries.append(path)
+    return entries
 
 
 def on_page_markdown(markdown, **_):

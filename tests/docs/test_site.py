@@ -13,6 +13,7 @@ import pytest
 
 import ozaki
 from tests.docs import browser
+from tests.docs.reference import loaded
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -66,6 +67,26 @@ def site(tmp_path_factory):
 def test_site_has_every_page(site):
     folder, pages = site
     assert {folder / Path(name).with_suffix(".html") for name in NAMES.values()} == set(pages)
+
+
+def side_bars(entries):
+    """The lists of entries that open at a time, below a tab and below each of its entries."""
+    yield entries
+    for entry in entries:
+        for below in entry.values() if isinstance(entry, dict) else ():
+            if isinstance(below, list):
+                yield from side_bars(below)
+
+
+def test_side_bars_have_at_most_ten_entries():
+    yaml = pytest.importorskip("mkdocs.utils.yaml")
+    with (ROOT / "mkdocs.yml").open() as file:
+        config = loaded("pages").on_config({"docs_dir": DOCS, "nav": yaml.yaml_load(file)["nav"]})
+    tabs = [name for entry in config["nav"] for name in entry]
+    assert tabs == ["Start", "Guides", "How it works", "Performance", "Reference", "Develop"]
+    bars = list(side_bars(config["nav"]))
+    assert len(bars) > len(tabs)
+    assert all(len(bar) <= 10 for bar in bars), max(bars, key=len)
 
 
 def test_links_and_anchors_lead_somewhere(site):
