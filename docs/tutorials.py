@@ -142,7 +142,7 @@ def index() -> str:
         "with two exercises and their solutions. No GPU is needed. A lesson runs in seconds, and takes a "
         "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "
         "picture. "
-        "[A lecture of one hour](../lecture.md) uses four of them.",
+        "[A lecture of one hour](../teaching.md) uses four of them.",
     ]
     for script in SCRIPTS:
         title, sentence = described(script)

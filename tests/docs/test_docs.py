@@ -60,7 +60,8 @@ OF_NO_PAPER = {
 
 NEEDED = {
     "clusters.md": ("dask.array", "distributed", "xarray", "flox"),
-    "groups.md": ("pandas", "xarray", "flox"),
+    "data.md": ("pandas", "xarray", "flox"),
+    "physics.md": ("scipy.sparse",),
     "unmodified-code.md": ("dask.array",),
     "sparse.md": ("scipy.sparse",),
     "10_any_chunks_any_cluster.md": ("dask.array",),

@@ -1,9 +1,11 @@
 """The programs of `examples/` that are no tutorials print what they say, in a second or two."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -21,6 +23,7 @@ def test_the_sensor_pipeline_forgets_what_is_broken(capsys):
     shown = capsys.readouterr().out
     assert "the broken value among them: True" in shown
     assert "rows in another order, the same bits: True" in shown
+    assert int(re.search(r"with other bits: (\d+) of 96", shown)[1]) > 0
     x = pipeline.readings(np.random.default_rng(5))[1]
     assert abs(pipeline.by_differences(x)[160] - np.nanmean(x[131:161])) > 0.1
 
@@ -46,3 +49,15 @@ def test_the_regression_table_is_the_certified_one(capsys):
 
 def split(data):
     return data[:, 1:], data[:, 0]
+
+
+@pytest.mark.slow
+def test_the_disordered_chain_does_not_depend_on_who_computes_what(capsys):
+    pytest.importorskip("scipy.sparse")
+    program("disordered_chain").main()
+    ours, native = capsys.readouterr().out.split("NumPy and SciPy:")
+    assert ours.count("the same bits: True") == 4
+    assert "the same bits: False" in native
+    numbers = [np.array(re.findall(r"energy (-\d\.\d+) ± (0\.\d+)", half), float) for half in (ours, native)]
+    (means, errors), (others, their_errors) = (half.T for half in numbers)
+    assert np.all(np.abs(means - others) < 4 * np.hypot(errors, their_errors))
