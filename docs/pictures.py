@@ -1,4 +1,4 @@
-"""Draw the pictures of "How it works" into `docs/pictures/`.
+"""Draw the pictures of "How it works" and of the architecture into `docs/pictures/`.
 
     python docs/pictures.py
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -165,9 +166,67 @@ def certificate(axis: plt.Axes) -> float:
     return 4.5
 
 
+FLOWS = {
+    "product": (
+        ("check arguments, make a pair", "ozaki/api.py", BLUE, ""),
+        ("find the fastest executor", "ozaki/execution/executors.py", BLUE, ""),
+        ("measure rows and columns: scales", "ozaki/scaling/scales.py", GREEN, ""),
+        ("bound |A||B|: enough bits?", "ozaki/certificate/decision.py", GREEN, "more bits"),
+        ("split integers into residues", "ozaki/residues/split.py", ORANGE, ""),
+        ("multiply short words, exactly", "multiword/engines/", ORANGE, ""),
+        ("Chinese remainders, one rounding", "ozaki/residues/reconstruct.py", ORANGE, ""),
+        ("alpha·R + beta·C, out", "ozaki/combine.py", BLUE, ""),
+    ),
+    "sum": (
+        ("check arguments and axes", "ozaki/sums/api.py", BLUE, ""),
+        ("look up what is added, and then", "ozaki/sums/table.py", BLUE, ""),
+        ("find the first form that takes it", "ozaki/sums/exact/reduction.py", BLUE, ""),
+        ("enclose: do both ends round alike?", "ozaki/sums/exact/enclosure.py", GREEN, ""),
+        ("if not: add bit patterns by levels", "ozaki/sums/exact/levels.py", ORANGE, ""),
+        ("integers in one unit, one rounding", "ozaki/sums/exact/fixed_point.py", ORANGE, ""),
+    ),
+    "solve": (
+        ("scale by powers of two", "linalg/verified/tools/scaling.py", BLUE, ""),
+        ("approximate the inverse: R", "linalg/verified/tools/preconditioner.py", BLUE, ""),
+        ("bound ‖I − RA‖: below one?", "linalg/verified/tools/regularity.py", GREEN, "more words"),
+        ("exact residual, x ← x + R(b − Ax)", "linalg/verified/tools/refinement.py", ORANGE, ""),
+        ("bound x* − x: small enough?", "linalg/verified/tools/refinement.py", GREEN, "again"),
+        ("round x, and say what is proved", "linalg/verified/tools/solution.py", BLUE, ""),
+    ),
+    "function": (
+        ("check arguments, dtype, out", "ozaki/elementary/api.py", BLUE, ""),
+        ("the function as one text", "ozaki/elementary/exponentials.py", BLUE, ""),
+        ("trace it: LLVM loop, CUDA kernel", "ozaki/elementary/tracing.py", BLUE, ""),
+        ("enclose: do both ends round alike?", "ozaki/elementary/rounding.py", GREEN, ""),
+        ("if not: a text in two words", "ozaki/elementary/evaluate.py", ORANGE, ""),
+        ("if not: integers of any length", "ozaki/elementary/digits.py", ORANGE, ""),
+    ),
+}
+"""Steps of a call, each with the file that takes it, its colour, and why it may go back one step."""
+
+
+def steps(axis: plt.Axes, name: str) -> float:
+    """The steps of a call from top to bottom, in letters for two such pictures side by side."""
+    rows, step, width = FLOWS[name][::-1], 1.55, WIDTH - 0.6
+    for i, (text, file, colour, back) in enumerate(rows):
+        y = step * i - 0.6
+        box(axis, 0, y, width, 1.15, "", colour)
+        axis.text(0.15, y + 0.76, text, va="center", fontsize=20)
+        axis.text(0.15, y + 0.29, file, va="center", fontsize=15, family="monospace")
+        if i:
+            arrow(axis, (width / 2, y), (width / 2, y - step + 1.15))
+        if back:
+            side, above = width + 0.4, y + step + 0.5
+            axis.plot([width, side, side], [y + 0.5, y + 0.5, above], color=colour, lw=2)
+            arrow(axis, (side + 0.03, above), (width, above), colour)
+            axis.text(width - 0.1, y + 1.34, back, ha="right", va="center", fontsize=16, color=colour)
+    return step * len(rows) - 0.9
+
+
 PICTURES: dict[str, Callable[[plt.Axes], float]] = {
     f.__name__: f for f in (words, scales, residues, accumulator, flow, certificate)
 }
+PICTURES |= {name: partial(steps, name=name) for name in FLOWS}
 """The pictures by their names: each draws onto axes that are WIDTH wide, and returns how high it is."""
 
 

@@ -203,8 +203,14 @@ def test_pictures_are_drawn_by_the_code_and_shown():
     drawn = loaded("pictures")
     assert {path.stem for path in drawn.FOLDER.glob("*.svg")} == set(drawn.PICTURES)
     for name in drawn.PICTURES:
-        assert f"(../pictures/{name}.svg)" in pages, name
+        assert f"pictures/{name}.svg)" in pages, name
         assert drawn.digest() in (drawn.FOLDER / f"{name}.svg").read_text(), "run python docs/pictures.py"
+
+
+def test_pictures_of_steps_name_files_that_are_there():
+    for name, rows in loaded("pictures").FLOWS.items():
+        for _, file, *_ in rows:
+            assert any((folder / file).exists() for folder in (ROOT, ROOT / "ozaki")), (name, file)
 
 
 def test_every_result_file_is_shown():
