@@ -15,13 +15,26 @@ import griffe
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ozaki import elementary
+from ozaki.dask.groups import LAZY as BY_GROUP
+from ozaki.dask.rolling import LAZY as ROLLING
 from ozaki.elementary.derivatives import SLOPES
-from ozaki.public import PUBLIC
 from ozaki.sums.table import REDUCTIONS
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
 ENTRY = re.compile(r"(?P<names>[\w, ]+) : (?P<text>.*)")
 ENTRIES = ("Parameters", "Raises", "Attributes")
+
+_SPLIT_EVERY = (
+    "with one more parameter. `split_every`: how many partial sums a task merges, at least 2, or that by "
+    "axis, as in `dask.array.reduction`."
+)
+LAZILY = (
+    (REDUCTIONS, _SPLIT_EVERY),
+    (BY_GROUP, _SPLIT_EVERY),
+    (ROLLING, "each chunk with what windows need of its neighbours."),
+    (elementary.ALL, "chunk by chunk."),
+)
+"""Functions of `ozaki.dask` that are made of those of `ozaki`, and in which they differ."""
 
 
 class Markdown(griffe.Extension):
@@ -50,18 +63,10 @@ class Markdown(griffe.Extension):
                 mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
         if mod.path != "ozaki.dask":
             return
-        for name in REDUCTIONS:
-            text = (
-                f"As [`ozaki.{name}`][], lazily, with one more parameter. `split_every`: how many "
-                "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
-            )
-            mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
-        for name in (name for name in PUBLIC if name.startswith("rolling_")):
-            text = f"As [`ozaki.{name}`][], lazily, each chunk with what windows need of its neighbours."
-            mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
-        for name in elementary.ALL:
-            text = f"As [`ozaki.{name}`][], lazily, chunk by chunk."
-            mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text), lineno=1))
+        for names, text in LAZILY:
+            for name in names:
+                text_of = f"As [`ozaki.{name}`][], lazily, {text}"
+                mod.set_member(name, griffe.Attribute(name, docstring=griffe.Docstring(text_of), lineno=1))
 
 
 def _default(parameter):
