@@ -27,6 +27,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.parallel import over_rows
+from ozaki import rowwise_cuda
 from ozaki.elementary.api import FORMATS, apply, float_of
 from ozaki.public import public
 from ozaki.sums.api import mean, sum
@@ -78,7 +79,7 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
         powers /= sum(powers, along, keepdims=True)
         return powers
 
-    return _each(x, axis, out, compute)
+    return _each(x, axis, out, compute, kernel="softmax")
 
 
 @public("Functions of rows", torch="log_softmax", jax="log_softmax")
@@ -100,7 +101,7 @@ def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
         result -= _log_of_sum(rows, largest, along)
         return result
 
-    return _each(x, axis, out, compute)
+    return _each(x, axis, out, compute, kernel="log_softmax")
 
 
 @public("Functions of rows", torch="logsumexp", jax="logsumexp")
@@ -125,7 +126,7 @@ def logsumexp(x: Array, axis: Axis = None, out: Out = None, keepdims: bool = Fal
         result = largest + _log_of_sum(rows, largest, along)
         return namespace(rows).where(abs(largest) == np.inf, largest, result)
 
-    return _reduced(x, axis, out, keepdims, compute, -np.inf)
+    return _reduced(x, axis, out, keepdims, compute, -np.inf, kernel="logsumexp")
 
 
 @public("Functions of rows", torch="layer_norm", jax="layer_norm")
@@ -287,20 +288,25 @@ def _put_first(powers: Array, first: Array, along: int) -> None:
     powers[index] = xp.where(powers[index] == 1.0, 0.0, powers[index])
 
 
-def _each(x: Any, axis: Axis, out: Out, compute: Compute, *affine: Any) -> Any:
-    """Return as many numbers as x has, times a weight and plus a bias."""
+def _each(x: Any, axis: Axis, out: Out, compute: Compute, *affine: Any, kernel: str = "") -> Any:
+    """Return as many numbers as x has, times a weight and plus a bias.
+
+    kernel : what `rowwise_cuda` computes in place of `compute`, if it takes the rows.
+    """
     x, dtype = _floats(x)
     axes = tuple(sorted(axes_of(axis, x.ndim)))
     if out is not None:
         check_out(out, x, x.shape, dtype)
-    result = _by_rows(x, axes, compute, dtype, reduced=False)
+    result = _by_rows(x, axes, compute, dtype, False, kernel)
     for operator, name, values in zip((_times, _plus), ("weight", "bias"), affine, strict=False):
         if values is not None:
             result = operator(result, _along(values, name, x, axes, dtype), dtype)
     return deliver(result, out)
 
 
-def _reduced(x: Any, axis: Axis, out: Out, keepdims: bool, compute: Compute, empty: float) -> Any:
+def _reduced(
+    x: Any, axis: Axis, out: Out, keepdims: bool, compute: Compute, empty: float, kernel: str = ""
+) -> Any:
     """Return a number for each row; `empty` for those of nothing."""
     x, dtype = _floats(x)
     axes = tuple(sorted(axes_of(axis, x.ndim)))
@@ -308,7 +314,7 @@ def _reduced(x: Any, axis: Axis, out: Out, keepdims: bool, compute: Compute, emp
     if out is not None:
         check_out(out, x, shape, dtype)
     if prod(x.shape[a] for a in axes):
-        result = _by_rows(x, axes, compute, dtype, reduced=True)
+        result = _by_rows(x, axes, compute, dtype, True, kernel)
     else:
         result = namespace(x).full(shape, np.full((), empty, dtype)[()], dtype)
     return deliver(result.reshape(shape), out)
@@ -323,7 +329,9 @@ def _floats(x: Any) -> tuple[Array, np.dtype]:
     return (x if x.dtype == dtype else widened(x, "x")), dtype
 
 
-def _by_rows(x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, reduced: bool) -> Array:
+def _by_rows(
+    x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, reduced: bool, kernel: str
+) -> Array:
     """Return results of rows, in float64 and rounded: on a CPU of as many at once as a cache holds.
 
     Where rows are short, the axis that is reduced is the first.
@@ -342,7 +350,7 @@ def _by_rows(x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, r
 
     if is_cupy(x):
         with quietly(x):
-            result = _rounded(computed(rows), dtype)
+            result = _on_gpu(rows, computed, dtype, kernel)
     else:
         result = np.empty((count, 1 if reduced else n), dtype)
 
@@ -355,6 +363,18 @@ def _by_rows(x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, r
     if reduced:
         return result.reshape([x.shape[a] for a in kept])
     return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
+
+
+def _on_gpu(rows: Array, compute: Callable[[Array], Array], dtype: np.dtype, kernel: str) -> Array:
+    """Return results of rows, rounded: by a kernel where one takes them, but for what it leaves in doubt."""
+    if not kernel or not rowwise_cuda.takes(kernel, rows):
+        return _rounded(compute(rows), dtype)
+    result, doubtful = rowwise_cuda.run(kernel, namespace(rows).ascontiguousarray(rows))
+    if kernel == "logsumexp":
+        result = _rounded(result, dtype)
+    if doubtful is not None:
+        result[doubtful] = _rounded(compute(rows[doubtful]), dtype)
+    return result
 
 
 def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtype) -> Array:

@@ -30,7 +30,7 @@ _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _CALLS = {"fma": "__fma_rn", "sqrt": "__dsqrt_rn", "abs": "fabs", "single": "single"}
 _CALLS |= {"bits": "__double_as_longlong", "unbits": "__longlong_as_double", "neg": "-", "not": "!"}
 
-_HEADER = """// Conversions that keep subnormal numbers, whatever the options say.
+HEADER = """// Conversions that keep subnormal numbers, whatever the options say.
 __device__ double widened(float x) { double y; asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x)); return y; }
 __device__ double widened(double x) { return x; }
 __device__ float rounded(double x) { float y; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x)); return y; }
@@ -82,13 +82,11 @@ def source(name: str, of_single: bool, last: bool) -> str:
     """Return the kernel of a text in CUDA."""
     program = Program(name, of_single, last)
     kind = "float" if of_single else "double"
-    tables = "".join(_table(key, table) for key, table in program.trace.tables.items())
     names = "xy"[: program.arguments]
     parameters = "".join(f"const {kind}* {x}, " for x in names)
-    body = "\n      ".join(_lines(program))
-    result, undecided = (_operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True))
+    given = ", ".join(f"widened({x}[i])" for x in names)
     live = "i < n" if not last else "(flags[i >> 5] >> (i & 31) & 1)"
-    return f"""{_HEADER}{tables}
+    return f"""{HEADER}{device_function(program, "text")}
 extern "C" __global__
 void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
   unsigned *count = state + {int(last)}, *flags = state + {_COUNTS};
@@ -96,9 +94,9 @@ void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < padded; i += step) {{
     bool doubt = false;
     if ({live}) {{
-      {body}
-      doubt = {undecided};
-      out[i] = doubt ? x[i] : stored({result}, x[i]);
+      double value;
+      doubt = text({given}, value);
+      out[i] = doubt ? x[i] : stored(value, x[i]);
     }}
     unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
     if ((i & 31) == 0) {{
@@ -110,22 +108,34 @@ void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
 """
 
 
+def device_function(program: Program, name: str) -> str:
+    """Return a text as a function of CUDA that writes a value, and returns whether that is in doubt."""
+    tables = "".join(_table(f"{name}_{key}", table) for key, table in program.trace.tables.items())
+    parameters = "".join(f"double {x}, " for x in "xy"[: program.arguments])
+    body = "\n  ".join(f"{_C[v.kind]} v{v.index} = {_expression(v, name)};" for v in program.trace.values)
+    result, undecided = (_operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True))
+    return f"""{tables}
+__device__ __forceinline__ bool {name}({parameters}double& value) {{
+  {body}
+  value = {result};
+  return {undecided};
+}}
+"""
+
+
 def _table(name: str, table: np.ndarray) -> str:
     numbers = ",".join(map(literal, table.ravel().tolist()))
     return f"__device__ const double {name}[{table.size}] = {{{numbers}}};\n"
 
 
-def _lines(program: Program) -> list[str]:
-    return [f"{_C[v.kind]} v{v.index} = {_expression(v)};" for v in program.trace.values]
-
-
-def _expression(value: Value) -> str:
+def _expression(value: Value, function: str) -> str:
     op, args = value.op, value.args
     if op == "argument":
-        return f"widened({'xy'[args[0]]}[i])"
+        return "xy"[args[0]]
     if op == "take":
         name, row, column = args
-        return f"{name}[{_operand(row, INTEGER)} * {value.trace.tables[name].shape[1]} + {column}]"
+        width = value.trace.tables[name].shape[1]
+        return f"{function}_{name}[{_operand(row, INTEGER)} * {width} + {column}]"
     if op == "where":
         condition, a, b = args
         return f"{_operand(condition, BOOLEAN)} ? {_operand(a, value.kind)} : {_operand(b, value.kind)}"

@@ -41,11 +41,11 @@ def elementary(draw: Draw) -> Call:
 
 
 def rows(draw: Draw) -> Call:
-    """A function of rows over any axes, with weights and biases; one in ten of a few long rows."""
+    """A function of rows over any axes, with weights and biases; one in four of many rows, or of long ones."""
     name = draw.pick("call", *sorted(DEFINITIONS))
     shape = draw.pick("shape", *(s for s in _SHAPES if s))
-    if draw.chance(0.1):
-        shape = draw.pick("shape", (20_000,), (3, 17_001), (40_000, 2))
+    if draw.chance(0.25):
+        shape = draw.pick("shape", (400, 40), (30, 513), (300, 4097), (20_000,), (3, 17_001), (40_000, 2))
     specs = {"x": draw.spec("x", shape, REAL)}
     axis, axes = chosen_axis(draw, len(shape))
     parameters, options = PUBLIC[name].parameters, {"axis": axis}

@@ -1,0 +1,103 @@
+"""Softmax and its logarithms on a GPU: the kernel without one.
+
+`tests/gpu/test_families.py` compares its bits on one.
+"""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.runtime.kernels import OPTIONS
+from ozaki.rowwise_cuda import MOST_THREADS, WARP, source
+from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
+
+SHIM = """
+#include <cmath>
+#include <cstring>
+#define __device__
+#define __global__
+#define __forceinline__
+#define __shared__ static
+#define __launch_bounds__(x)
+#define asm(...) y = convert(x)
+static struct { long long x; } threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
+static void __syncthreads() {}
+static void __syncwarp() {}
+static float convert(double x) { return (float)x; }
+static double convert(float x) { return x; }
+static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
+static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
+static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
+static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+static double __dsqrt_rn(double x) { return sqrt(x); }
+static int __clzll(long long x) { return __builtin_clzll(x); }
+static void atomicAdd(unsigned* x, unsigned y) { *x += y; }
+static void atomicOr(unsigned* x, unsigned y) { *x |= y; }
+"""
+"""CUDA's words, for one thread of a CPU."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("softmax", [True, False])
+@pytest.mark.parametrize("team", [WARP, pytest.param(MOST_THREADS, marks=pytest.mark.slow)])
+def test_compiles_without_contraction(team, softmax, dtype):
+    text = source(dtype, team, softmax)
+    for architecture in (ARCHITECTURE, *OTHERS) if dtype == "float32" and softmax else (ARCHITECTURE,):
+        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+        assert not FLUSHING.findall(ptx)
+
+
+@pytest.fixture(scope="module", params=["float32", "float64"])
+def kernels(request, tmp_path_factory):
+    """The dtype, and its kernels for sums and for softmax, compiled for one thread of this CPU."""
+    if not (compiler := shutil.which("g++")):
+        pytest.skip("no g++")
+    folder, found = tmp_path_factory.mktemp("rows"), []
+    for softmax in (False, True):
+        text, library = folder / f"{softmax}.cpp", folder / f"{softmax}.so"
+        body = source(request.param, 1, softmax)
+        text.write_text(SHIM + body.replace("extern __shared__ double kept[]", "static double kept[99]"))
+        flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+        subprocess.run([compiler, *flags, str(text), "-o", str(library)], check=True)
+        found.append(ctypes.CDLL(str(library)).rows)
+    return request.param, *found
+
+
+def run(kernel, x):
+    """Softmax, the largest numbers, the sums and the state."""
+    out, largest, sums = np.full_like(x, -1), *np.full((2, len(x)), -1.0)
+    state = np.zeros(1 + (len(x) + 31) // 32, np.uint32)
+    arrays = (ctypes.c_void_p(a.ctypes.data) for a in (x, out, largest, sums, state))
+    kernel(*arrays, *map(ctypes.c_longlong, x.shape))
+    return out, largest, sums, state
+
+
+def rows(rng, dtype):
+    """Rows of all kinds."""
+    x = rng.standard_normal((400, 60)) * 2.0 ** rng.integers(-40, 11, (400, 1))
+    x[:20] = rng.integers(-2, 3, (20, 60))
+    x[20:40, ::2] = -1e9
+    x[40:60, 1:] = -np.inf
+    x[60] = -np.inf
+    x[61, 3], x[62, 3], x[63, 3:5] = np.inf, np.nan, (np.inf, -np.inf)
+    x[64:80, 0] += 10.0 ** rng.integers(0, 4, 16)
+    return x.astype(dtype)
+
+
+def test_the_bits_of_a_cpu(kernels):
+    dtype, sums_of, softmax = kernels
+    x = rows(np.random.default_rng(5), dtype)
+    out, *_, state = run(softmax, x)
+    assert not state.any()
+    assert out.tobytes() == ozaki.softmax(x, 1).tobytes()
+    _, largest, sums, state = run(sums_of, x)
+    assert not state.any()
+    assert np.array_equal(largest, x.max(axis=1), equal_nan=True)
+    finite = np.isfinite(largest)
+    result = largest[finite] + ozaki.log1p(sums[finite])
+    assert result.astype(dtype).tobytes() == ozaki.logsumexp(x[finite], 1).tobytes()
+    assert np.isnan(sums[~finite]).all()
