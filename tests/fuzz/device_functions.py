@@ -41,7 +41,7 @@ def elementary(draw: Draw) -> Call:
 
 
 def rows(draw: Draw) -> Call:
-    """A function of rows over any axes, with weights and biases; one in four of many rows, or of long ones."""
+    """A function of rows over any axes, with weights and biases; one in four of many or long rows."""
     name = draw.pick("call", *sorted(DEFINITIONS))
     shape = draw.pick("shape", *(s for s in _SHAPES if s))
     if draw.chance(0.25):
