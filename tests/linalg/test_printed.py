@@ -12,8 +12,9 @@ import pytest
 
 from multiword.runtime.compiled import compiles
 from multiword.runtime.kernels import OPTIONS
-from ozaki.linalg.small import calls, loops_cuda, printing
+from ozaki.linalg.small import calls, loops_cuda
 from ozaki.linalg.small.language import TEXTS
+from ozaki.linalg.small.printing import LANGUAGE
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, OTHERS, compile_kernel
 
 KINDS = {
@@ -116,7 +117,7 @@ def test_printed_texts_have_the_bits_of_compiled_ones(monkeypatch, tmp_path, nam
 
 
 def test_what_one_thread_runs_and_what_all_share():
-    by_name = {text.__name__: printing.printed(text) for text in TEXTS}
+    by_name = {text.__name__: LANGUAGE.printed(text) for text in TEXTS}
     assert "by_one([&] { return bidiagonal_sweep(" in by_name["diagonalize"]
     assert by_name["eliminate"].count("meet();") == 4  # around each of two loops
     assert "threadIdx" not in by_name["rotation"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
+from multiword.runtime.printing import HEADER
 from ozaki.linalg.small import factorizations, spectra  # noqa: F401  all texts
 from ozaki.linalg.small.language import TEXTS
-from ozaki.linalg.small.printing import printed
+from ozaki.linalg.small.printing import LANGUAGE
 
 _WARP, _THREADS = 32, 128
 """Threads of a block whose matrices have no longer side than a warp, and of others."""
@@ -66,10 +66,10 @@ def source(name: str, kinds: tuple[tuple[str, int], ...], options: int) -> str:
     for room, kind in (("numbers", number), ("floats", "double"), ("integers", "long long")):
         parameters += [f"{kind}* {room}", f"long long of_{room}"]
         given.append(f"Line<{kind}>{{{room} + blockIdx.x * of_{room}, of_{room}}}")
-    header = expanded(Path(__file__).with_name("language.cuh"))
+    header = expanded(HEADER)
     return f"""{header}
 namespace text {{
-{printed(next(text for text in TEXTS if text.__name__ == name))}
+{LANGUAGE.printed(next(text for text in TEXTS if text.__name__ == name))}
 }}
 
 extern "C" __global__ void __launch_bounds__({_THREADS}) small_{name}({", ".join(parameters)}) {{

@@ -1,5 +1,5 @@
-// What texts are made of (`language.py`), in CUDA. A block has a matrix; its threads share the iterations of
-// a loop over `across`, one of them writes what stands outside of such loops, and all read what is there.
+// What texts are made of (`printing.py`), in CUDA. Where a text has loops over `across`, the threads of a block share
+// their iterations, one of them writes what stands outside of such loops, and all read what is there.
 struct Complex {
   double re, im;
   Complex() = default;
@@ -30,6 +30,23 @@ __device__ T minimum(T x, T y) {
 template <class T>
 __device__ T maximum(T x, T y) {
   return y > x ? y : x;
+}
+
+template <class T>
+__device__ float float32(T x) {
+  return (float)x;
+}
+template <class T>
+__device__ double float64(T x) {
+  return (double)x;
+}
+template <class T>
+__device__ long long int64(T x) {
+  return (long long)x;
+}
+template <class T>
+__device__ unsigned long long uint64(T x) {
+  return (unsigned long long)x;
 }
 
 __device__ long long exponent(double x) {
@@ -144,6 +161,13 @@ struct Three {
   B _1;
   C _2;
 };
+template <class A, class B, class C, class D>
+struct Four {
+  A _0;
+  B _1;
+  C _2;
+  D _3;
+};
 struct Five {
   double _0, _1, _2, _3, _4;
 };
@@ -154,6 +178,10 @@ __device__ Two<A, B> together(A a, B b) {
 template <class A, class B, class C>
 __device__ Three<A, B, C> together(A a, B b, C c) {
   return {a, b, c};
+}
+template <class A, class B, class C, class D>
+__device__ Four<A, B, C, D> together(A a, B b, C c, D d) {
+  return {a, b, c, d};
 }
 __device__ Five together(double a, double b, double c, double d, double e) { return {a, b, c, d, e}; }
 
