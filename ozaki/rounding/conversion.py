@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, to_float64
+from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, put_one_nan, to_float32, to_float64
 
 
 def as_float64(x: Any, name: str) -> Any:
@@ -29,6 +29,10 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """
     if x.dtype == dtype:
         return x
+    if is_cupy(x) and dtype == np.float32:
+        narrow_x = to_float32(x.reshape(-1)).reshape(x.shape)
+        put_one_nan(narrow_x)
+        return narrow_x
     if is_cupy(x):  # whose own conversion would flush subnormals to zero, and −0 to 0 in arrays of no axes
         flat = narrow(x.get().reshape(-1), dtype)  # type: ignore[attr-defined]
         return namespace(x).asarray(flat).reshape(x.shape)

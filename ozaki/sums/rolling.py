@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, where_lies
+from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host
 from multiword.runtime.compiled import compiled
 from multiword.runtime.options import exactly, integer
 from ozaki.public import public
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import DType, axes_of, format_of, numbers, real_result_dtype
+from ozaki.sums.exact import windows_cuda
 from ozaki.sums.exact.extraction import LOOPS
+from ozaki.sums.exact.windows_cuda import Windows, digits_of
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
 
@@ -42,7 +44,7 @@ def rolling_sum(
 
     Parameters
     ----------
-    x : real array, NumPy or CuPy (whose windows are added up on the host); integers that float64 holds.
+    x : real array, NumPy or CuPy; integers that float64 holds.
     window : how many numbers a window has, at least 1; at the ends it has fewer.
     axis : along which windows move.
     min_count : of how many numbers that are not NaN there is a result, NaN for fewer; by default `window`.
@@ -171,34 +173,43 @@ def _rolling(
     if name in ("nanvar", "nanstd"):
         options["ddof"] = exact_ddof(ddof)
     moved = namespace(x).moveaxis(exactly("x", x, np.float64), along, -1)
-    rows = np.ascontiguousarray(on_host(moved)).reshape(prod(moved.shape[:-1]), x.shape[along])
+    rows = namespace(x).ascontiguousarray(moved).reshape(prod(moved.shape[:-1]), x.shape[along])
     result, certain = _quickly(rows, length, ahead, least, name, target, options)
-    _complete(rows, length, ahead, least, name, target, options, result, certain)
-    shaped = where_lies(x, narrow(result, target)).reshape(moved.shape)
-    return namespace(x).moveaxis(shaped, -1, along)
+    if not certain.all():
+        _complete(rows, length, ahead, least, name, target, options, result, certain)
+    return namespace(x).moveaxis(narrow(result, target).reshape(moved.shape), -1, along)
 
 
 def _quickly(
-    x: np.ndarray, length: int, ahead: int, least: int, name: str, target: np.dtype, options: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
+    x: Array, length: int, ahead: int, least: int, name: str, target: np.dtype, options: dict[str, Any]
+) -> tuple[Array, Array]:
     """The results that compiled loops are certain of, as float64, and which these are."""
-    result, certain = np.empty(x.shape), np.zeros(x.shape, bool)
     precision, ddof = format_of(target).precision, options.get("ddof", 0)
     simple = precision in (24, 53) and ddof == int(ddof) and abs(ddof) < _MOST > x.shape[1]
-    if not (simple and x.size) or (loops := compiled(LOOPS)) is None:
-        return result, certain
-    length, ahead = min(length, 2 * x.shape[1] + 1), min(ahead, x.shape[1])  # which are as long
+    if simple and x.size:
+        length, ahead = min(length, 2 * x.shape[1] + 1), min(ahead, x.shape[1])  # which are as long
+        kinds = name != "nansum", name in ("nanvar", "nanstd"), name == "nanstd"
+        asked = Windows(length, ahead, least, *kinds, int(ddof), precision == 24)
+        found = (windows_cuda.rolled if is_cupy(x) else _rolled)(x, asked)
+        if found is not None:
+            return found
+    return namespace(x).empty(x.shape), namespace(x).zeros(x.shape, bool)
+
+
+def _rolled(x: np.ndarray, asked: Windows) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same on the host; None where nothing is compiled."""
+    if (loops := compiled(LOOPS)) is None:
+        return None
     exponents = (x.view(np.int64) >> 52) & _INFINITE
     counts = (x != 0) & (exponents < _INFINITE)
     unit = max(1, int(exponents.min(where=counts, initial=_INFINITE)))
-    highest = max(unit, int(exponents.max(where=counts, initial=0))) - unit
-    spread, digits = name in ("nanvar", "nanstd"), (highest >> 5) + 4
-    squares = (2 * highest >> 5) + 6 if spread else 0
-    scratch = (np.zeros(n, np.int64) for n in (digits, squares, digits + squares + 2))
-    kinds = name != "nansum", spread, name == "nanstd"
-    rounding = int(ddof), precision == 24
+    highest = max(unit, int(exponents.max(where=counts, initial=0)))
+    digits, squares = digits_of(highest - unit, asked.spread)
+    scratch = (np.zeros(n, np.int64) for n in (4, digits, squares, digits + squares + 2))
+    result, certain = np.empty(x.shape), np.ones(x.shape, bool)
+    *window, divided, spread, root, ddof, single = asked
     roll = loops.loop(loops.rolled, x.dtype)
-    roll(x, length, ahead, least, unit, *kinds, *rounding, *scratch, result, certain)
+    roll(x, *window, unit, divided, spread, root, ddof, single, *scratch, result, certain)
     return result, certain
 
 
@@ -210,12 +221,14 @@ def _complete(
     name: str,
     target: np.dtype,
     options: dict[str, Any],
-    result: np.ndarray,
-    certain: np.ndarray,
+    result: Array,
+    certain: Array,
 ) -> None:
-    """Compute what is not certain, window by window."""
-    for row, i in zip(*np.nonzero(~certain), strict=True):
+    """Compute what is not certain, window by window, on the host."""
+    rows, values, undecided = on_host(x), [], on_host(~certain)
+    for row, i in zip(*np.nonzero(undecided), strict=True):
         end = i + ahead + 1
-        window = x[row, max(0, end - length) : end]
+        window = rows[row, max(0, end - length) : end]
         few = np.count_nonzero(window == window) < least
-        result[row, i] = np.nan if few else REDUCTIONS[name].of((window,), (0,), target, **options)
+        values.append(np.nan if few else REDUCTIONS[name].of((window,), (0,), target, **options))
+    result[~certain] = namespace(x).asarray(np.array(values, np.float64))

@@ -64,7 +64,7 @@ def _fold(high, low, error, count):
 
 
 @inlined
-def _divided(high, low, error, divisor):
+def divided_by(high, low, error, divisor):
     """The quotient by an integer, whose remainders are exact; the error is not divided."""
     quotient = high / divisor
     rest, lost = two_sum(fma(-quotient, divisor, high), low)
@@ -73,7 +73,7 @@ def _divided(high, low, error, divisor):
 
 
 @inlined
-def _root(high, low, error):
+def root_of(high, low, error):
     """The square root, with a correction of first order."""
     root = np.sqrt(high)
     rest, lost = two_sum(fma(-root, root, high), low)
@@ -141,9 +141,9 @@ def rounded_sums(x, y, columns, divisor, root, single, sums, result):
             if len(out) < count:
                 _fold(high, low, error, count)
             for j in range(len(out) if divisor != 1 else 0):
-                high[j], low[j], error[j] = _divided(high[j], low[j], error[j], divisor)
+                high[j], low[j], error[j] = divided_by(high[j], low[j], error[j], divisor)
             for j in range(len(out) if root else 0):
-                high[j], low[j], error[j] = _root(high[j], low[j], error[j])
+                high[j], low[j], error[j] = root_of(high[j], low[j], error[j])
             undecided += _round(high, low, error, single, out)
     return undecided
 

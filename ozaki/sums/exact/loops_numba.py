@@ -57,7 +57,7 @@ SIGNATURES: dict[Callable, Callable] = {
         Array(float64, 2, "C", readonly=True),
         *(int64, int64, int64, int64),
         *(boolean, boolean, boolean, int64, boolean),
-        *(_Integers, _Integers, _Integers, float64[:, ::1], boolean[:, ::1]),
+        *(_Integers, _Integers, _Integers, _Integers, float64[:, ::1], boolean[:, ::1]),
     ),
     binned: lambda x, _: none(x[1], _Bins),
     unbinned: lambda x, _: none(_Bins, _Integers),

@@ -3,6 +3,8 @@
 A number is an integer of 53 bits in units of the row, three digits of 32 bits; its square has five. Digits
 are not carried: what leaves a window takes exactly what it brought, so that they stay below 2**33 times the
 numbers of a window. A sum is read from carried copies, its leading digits as high + low.
+
+What `TEXTS` has is printed in CUDA, too (`windows_cuda.py`).
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import numpy as np
 
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import pasted
-from ozaki.sums.exact.enclosure_numba import _divided, _root, rounded, two_sum
-from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
+from ozaki.sums.exact.enclosure_numba import divided_by, root_of, rounded, two_sum
+from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, fma  # noqa: F401  which texts call
 
 EQUALS = {
     "rolled": "sums.rounded_variance",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
+ALL, ORDINARY, ABOVE, BELOW = range(4)
+"""What is counted in a window: numbers but NaN, finite ones but −0, Inf and −Inf."""
 
 _MASK = (1 << 32) - 1
 _FRACTION = (1 << 52) - 1
@@ -36,11 +41,11 @@ def _add(x, sign, unit, sums, squares):
     low, high = m & _MASK, m >> 32
     k, shift = np.uint64(place >> 5), place & 31  # unsigned ones need not be looked at for a sign
     above, more = (high << shift), low << shift
-    signed = sign if pattern >= 0 else -sign
-    sums[k] += signed * (more & _MASK)
+    signum = sign if pattern >= 0 else -sign
+    sums[k] += signum * (more & _MASK)
     above += (more >> 32) & _MASK
-    sums[k + np.uint64(1)] += signed * (above & _MASK)
-    sums[k + np.uint64(2)] += signed * (above >> 32)
+    sums[k + np.uint64(1)] += signum * (above & _MASK)
+    sums[k + np.uint64(2)] += signum * (above >> 32)
     if len(squares) == 0:
         return
     k, shift = np.uint64(2 * place >> 5), (2 * place) & 31
@@ -49,7 +54,8 @@ def _add(x, sign, unit, sums, squares):
     middle = np.int64(square >> np.uint64(32)) + 2 * low * high
     last = (middle >> 32) + high * high
     carry = 0
-    for digit in (first, middle & _MASK, last & _MASK, last >> 32):
+    for j in range(4):
+        digit = first if j == 0 else middle & _MASK if j == 1 else last & _MASK if j == 2 else last >> 32
         shifted = (digit << shift) + carry
         squares[k] += sign * (shifted & _MASK)
         carry = shifted >> 32
@@ -77,7 +83,7 @@ def _spread(count, squares, room, product):
     for k in range(len(squares)):
         value = squares[k] + more
         product[k], more = value & _MASK, value >> 32
-    product[len(squares)], more = more, 0
+    product[len(squares)], product[len(squares) + 1], more = more, 0, 0
     for k in range(len(squares) + 1):
         value = product[k] * count + more
         product[k], more = value & _MASK, value >> 32
@@ -117,33 +123,112 @@ def _leading(digits):
 
 
 @pasted
+def power_of_two(exponent):
+    """2**exponent, a normal number."""
+    return POWERS[exponent + BIAS]
+
+
+@pasted
 def _value(digits, exponent, divisor, root, single):
     """What carried digits in units of 2**exponent round to, divided, or their root; NaN if undecided."""
     high, low, error, top = _leading(digits)
     if high == 0:
         return 0.0
     if divisor != 1:
-        high, low, error = _divided(high, low, error, divisor)
+        high, low, error = divided_by(high, low, error, divisor)
         error = error / divisor * _WIDER
     exponent += 32 * top
     if root:
-        high, low, error = _root(high, low, error)
+        high, low, error = root_of(high, low, error)
         exponent //= 2
     value = rounded(high, low, error, single)
     place = ((bits_of(value) >> 52) & 2047) - BIAS + exponent  # of its first bit
     within = -125 < place < 128 if single else -1021 < place < 1024
-    return value * POWERS[exponent + BIAS] if within and abs(exponent) < BIAS else np.nan
+    return value * power_of_two(exponent) if within and -BIAS < exponent < BIAS else np.nan
 
 
 @pasted
 def _ordinary(digits, room, exponent, count, squares, divisor, spread, root, single):
     """The result of a window of finite numbers."""
     total, product = room[: len(digits)], room[len(digits) :]
-    sign, value_digits = _carried(digits, total), total
+    sign = _carried(digits, total)
+    if not spread:
+        return sign * _value(total, exponent, divisor, root, single)
+    _spread(count, squares, total, product)
+    return _value(product, 2 * exponent, divisor, root, single)
+
+
+@pasted
+def _move(v, sign, unit, counts, sums, squares):
+    """Add a number to what is known of a window, or take it away."""
+    if v != v:
+        return
+    counts[ALL] += sign
+    if abs(v) == np.inf:
+        counts[ABOVE if v > 0 else BELOW] += sign
+        return
+    if bits_of(v) != _MINUS_ZERO:
+        counts[ORDINARY] += sign
+    if v != 0:
+        _add(v, sign, unit, sums, squares)
+
+
+@pasted
+def _result(length, min_count, exponent, divided, spread, root, ddof, single, counts, sums, squares, room):
+    """The result of a window of so many numbers, and whether it is certain."""
+    count, above, below = counts[ALL], counts[ABOVE], counts[BELOW]
+    few = count < min_count or (count == 0 and divided) or (spread and count <= ddof)
+    if few or (above > 0 and below > 0) or (spread and above + below > 0):
+        return np.nan, True
+    if above + below > 0:
+        return np.inf if above > 0 else -np.inf, True
+    if not spread and counts[ORDINARY] == 0:  # −0 alone, or nothing
+        return -0.0 if count > 0 and (divided or count == length) else 0.0, True
+    divisor = 1.0 if not divided else np.float64(count)
     if spread:
-        _spread(count, squares, total, product)
-        sign, exponent, value_digits = 1, 2 * exponent, product
-    return sign * _value(value_digits, exponent, divisor, root, single)
+        divisor *= np.float64(count - ddof)
+    value = _ordinary(sums, room, exponent, count, squares, divisor, spread, root, single)
+    return value, value == value and divisor < _LARGEST
+
+
+@pasted
+def enter(x, first, end, unit, counts, sums, squares):
+    """Add the numbers of a row from `first` to `end` to what is known of a window."""
+    for i in range(first, end):
+        _move(x[i], 1, unit, counts, sums, squares)
+
+
+@pasted
+def roll(
+    x, start, stop, first, end, window, ahead, min_count, unit, divided, spread, root, ddof, single, counts,
+    sums, squares, room, result, certain,
+):  # fmt: skip
+    """Write the results of elements of a row from `start` to `stop`, and which of them are not certain.
+
+    first, end : the numbers between them have been added to counts, sums and squares.
+    """
+    n = len(x)
+    for i in range(start, stop):
+        while (end < n and end <= i + ahead) or (first < end and first <= i + ahead - window):
+            entering = end < n and end <= i + ahead
+            _move(x[end] if entering else x[first], 1 if entering else -1, unit, counts, sums, squares)
+            if entering:
+                end += 1
+            else:
+                first += 1
+        result[i], known = _result(
+            end - first, min_count, unit - 1075, divided, spread, root, ddof, single, counts, sums, squares,
+            room,
+        )  # fmt: skip
+        if not known:
+            certain[i] = False
+
+
+TEXTS = (
+    *(two_sum, divided_by, root_of, rounded),
+    *(_add, _carried, _spread, _leading, _value, _ordinary, _move, _result, enter, roll),
+)
+"""What is printed in CUDA: `enter` and `roll`, and what they call."""
 
 
 def rolled(
@@ -157,50 +242,25 @@ def rolled(
     root,
     ddof,
     single,
+    counts,
     sums,
     squares,
     room,
     result,
     certain,
 ):
-    """Write sums, means, variances or deviations of windows of rows, and which of them are certain.
+    """Write sums, means, variances or deviations of windows of rows, and which of them are not certain.
 
     window, ahead : the window of element i are so many numbers up to i + ahead. NaN are left out.
     min_count : of how many numbers there is a result; NaN of fewer.
     unit : of digits, a biased exponent.
     divided, spread, root, ddof : whether sums are divided by counts, are variances, or their roots.
-    sums, squares, room : scratch; squares are empty unless spread.
+    counts, sums, squares, room : scratch; squares are empty unless spread.
+    certain : all True.
     """
-    n, exponent = x.shape[1], unit - 1075
     for row in range(len(x)):
-        sums[:], squares[:] = 0, 0
-        first, end, count, ordinary, above, below = 0, 0, 0, 0, 0, 0
-        xs, results, decided = x[row], result[row], certain[row]
-        for i in range(n):
-            while (end < n and end <= i + ahead) or (first < end and first <= i + ahead - window):
-                entering = end < n and end <= i + ahead
-                v, sign = (xs[end], 1) if entering else (xs[first], -1)
-                end, first = (end + 1, first) if entering else (end, first + 1)
-                if v != v:
-                    continue
-                count += sign
-                if abs(v) == np.inf:
-                    above, below = above + sign * (v > 0), below + sign * (v < 0)
-                    continue
-                ordinary += sign * (bits_of(v) != _MINUS_ZERO)
-                if v != 0:
-                    _add(v, sign, unit, sums, squares)
-            value, known = np.nan, True
-            few = count < min_count or (count == 0 and divided) or (spread and count <= ddof)
-            if not few and above + below == 0:
-                if not spread and ordinary == 0:  # −0 alone, or nothing
-                    value = -0.0 if count > 0 and (divided or count == end - first) else 0.0
-                else:
-                    divisor = 1.0 if not divided else np.float64(count)
-                    if spread:
-                        divisor *= count - ddof
-                    value = _ordinary(sums, room, exponent, count, squares, divisor, spread, root, single)
-                    known = value == value and divisor < _LARGEST
-            elif not few and not spread and (above == 0 or below == 0):
-                value = np.inf if above > 0 else -np.inf
-            results[i], decided[i] = value, known
+        counts[:], sums[:], squares[:] = 0, 0, 0
+        roll(
+            x[row], 0, x.shape[1], 0, 0, window, ahead, min_count, unit, divided, spread, root, ddof, single,
+            counts, sums, squares, room, result[row], certain[row],
+        )  # fmt: skip

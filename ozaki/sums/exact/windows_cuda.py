@@ -1,0 +1,121 @@
+"""Sums over windows on a GPU: the texts of `windows_numba`, printed in CUDA. A thread takes a part of a row.
+
+A part begins with its own first window, whose numbers are added up once more. Where windows are long, that
+is the difference of two running sums of chunks, which are exact, and the few numbers at their ends.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.engines.machine import multiprocessors
+from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.compiled import compiled
+from multiword.runtime.kernels import Kernel, expanded, from_text
+from multiword.runtime.printing import Language
+
+TEXTS = "ozaki.sums.exact.windows_numba"
+
+SCRATCH = 1 << 28
+"""Bytes of digits that threads have in the device's memory, at most."""
+
+_THREADS = 128
+_BLOCKS = 16  # to a multiprocessor
+_LOCAL = 40  # words that a thread has of its own, at most: variances of numbers within 100 octaves
+_COUNTS = 4
+_SHORTEST, _LONGEST = 64, 1024  # parts
+_AT_ONCE = 1 << 17  # threads that keep a GPU busy
+_OCTAVES = Kernel(
+    "octaves", Path(__file__).with_name("octaves.cu"), equals="ozaki.definition.sums.rounded_variance"
+)
+
+
+class Windows(NamedTuple):
+    """What is asked of windows: see `windows_numba.rolled`."""
+
+    window: int
+    ahead: int
+    min_count: int
+    divided: bool
+    spread: bool
+    root: bool
+    ddof: int
+    single: bool
+
+
+def rolled(x: Array, asked: Windows) -> tuple[Array, Array] | None:
+    """Return results of windows of the rows of a C-contiguous CuPy array, and which of them are certain.
+
+    None without numba, which knows the texts.
+    """
+    if compiled(TEXTS) is None:
+        return None
+    cupy, (rows, n) = import_cupy(), x.shape
+    unit, digits, squares = _digits(x, asked.spread)
+    known, room = _COUNTS + digits + squares, digits + squares + 2
+    local = _LOCAL if known + room <= _LOCAL else 0
+    part = min(max(x.size // _AT_ONCE, _SHORTEST), _LONGEST)
+    chunk, sums = _running_chunks(x, unit, digits, squares, part) if asked.window > 4 * part else (1, None)
+    blocks = -(-rows * -(-n // part) // _THREADS)
+    if not local:
+        blocks = min(blocks, _BLOCKS * multiprocessors(), max(1, SCRATCH // (8 * (known + room) * _THREADS)))
+    scratch = None if local else cupy.empty((known + room, blocks * _THREADS), np.int64)
+    result, certain = cupy.empty(x.shape), cupy.ones(x.shape, bool)
+    sizes = rows, n, part, chunk, 0 if sums is None else n // chunk, unit, digits, squares
+    numbers = [np.int64(v) for v in sizes], [np.int64(v) for v in asked]
+    device = cupy.cuda.runtime.getDevice()
+    _kernel("windows_of_parts", local, device)(
+        (blocks,), (_THREADS,), (x, *numbers[0], sums, *numbers[1], scratch, result, certain)
+    )
+    return result, certain
+
+
+def _running_chunks(x: Array, unit: int, digits: int, squares: int, part: int) -> tuple[int, Array]:
+    """Return the length of chunks, and what is known of all before each: (rows, words, chunks + 1)."""
+    cupy, (rows, n), words = import_cupy(), x.shape, _COUNTS + digits + squares
+    chunk = max(part, 4 * words)
+    chunks = n // chunk
+    sums = cupy.zeros((rows * words, chunks + 1), np.int64)
+    blocks = max(1, min(-(-rows * chunks // _THREADS), _BLOCKS * multiprocessors()))
+    sizes = [np.int64(v) for v in (rows, n, chunk, chunks, unit, digits, squares)]
+    kernel = _kernel("windows_of_chunks", _LOCAL, cupy.cuda.runtime.getDevice())
+    kernel((blocks,), (_THREADS,), (x, *sizes, sums))
+    return chunk, cupy.cumsum(sums, axis=1)
+
+
+def _digits(x: Array, spread: bool) -> tuple[int, int, int]:
+    """Return the unit of digits, a biased exponent, and how many the sums and the squares of x have."""
+    found = import_cupy().zeros(2, np.int32)
+    blocks = min(-(-x.size // _THREADS), _BLOCKS * multiprocessors())
+    _OCTAVES((blocks,), (_THREADS,), (x, np.int64(x.size), found))
+    below, above = found.tolist()
+    unit = 2048 - below if below else 1
+    return unit, *digits_of(max(above - unit, 0), spread)
+
+
+def digits_of(octaves: int, spread: bool) -> tuple[int, int]:
+    """Return how many digits the sums, and the squares, of numbers have whose exponents are so far apart."""
+    return (octaves >> 5) + 4, (2 * octaves >> 5) + 6 if spread else 0
+
+
+@cache
+def _kernel(name: str, local: int, device: int) -> Any:
+    return from_text(source(local), name, device)
+
+
+@cache
+def source(local: int) -> str:
+    """Return the kernels in CUDA, whose threads have so many words of their own."""
+    texts, here = compiled(TEXTS), Path(__file__)
+    named = {texts.bits_of: "bits", texts.fma: "fma", texts.power_of_two: "power_of_two"}
+    language = Language(texts.TEXTS, named, inlined=True)
+    return f"""#define LOCAL {local}
+{expanded(here.with_name("windows.cuh"))}
+namespace text {{
+{language.printed(texts.enter, texts.roll)}
+}}
+{expanded(here.with_name("windows.cu"))}"""

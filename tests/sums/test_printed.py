@@ -1,0 +1,135 @@
+"""Rolling sums on a GPU: the texts that are printed in CUDA, without a GPU.
+
+`tests/gpu/test_sums.py` compares their bits on one.
+"""
+
+import ctypes
+import shutil
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.runtime.compiled import compiles
+from multiword.runtime.kernels import OPTIONS
+from ozaki.sums import rolling
+from ozaki.sums.exact import windows_cuda
+from tests.linalg.test_printed import SHIM
+from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, OTHERS, compile_kernel
+
+pytestmark = pytest.mark.skipif(not compiles(), reason="no numba")
+
+
+@pytest.mark.parametrize("architecture", [ARCHITECTURE, *OTHERS])
+@pytest.mark.parametrize("local", [0, windows_cuda._LOCAL])
+def test_compiles_without_contraction(local, architecture):
+    text = windows_cuda.source(local)
+    ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+    assert ptx.count("fma.rn.f64") == 2 * 3  # quotients, and roots, of sums and of squares
+
+
+MORE = """
+#define __double2hiint(x) (int)(__double_as_longlong(x) >> 32)
+template <class T> static T max(T x, T y) { return x < y ? y : x; }
+static void atomicMax(int *p, int x) { *p = max(*p, x); }
+using std::fma;
+"""
+
+
+class Emulated:
+    """A kernel of a library, whose threads run one after another."""
+
+    def __init__(self, library, name):
+        self.library, self.name = library, name
+
+    def __call__(self, grid, block, arguments):
+        values = [x.ctypes.data if isinstance(x, np.ndarray) else int(x or 0) for x in arguments]
+        function = getattr(self.library, f"run_{self.name}")
+        function(grid[0], block[0], (ctypes.c_longlong * len(values))(*values))
+
+
+def launcher(name, types):
+    given = ", ".join(f"({kind})a[{i}]" for i, kind in enumerate(types.split(", ")))
+    return f"""
+extern "C" void run_{name}(long long blocks, long long threads, long long *a) {{
+  gridDim.x = blocks; blockDim.x = threads;
+  for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+    for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++) {name}({given});
+}}
+"""
+
+
+LAUNCHERS = "".join(
+    launcher(*kernel)
+    for kernel in (
+        ("windows_of_chunks", f"double*{', i64' * 7}, i64*"),
+        ("windows_of_parts", f"double*{', i64' * 8}, i64*{', i64' * 8}, i64*, double*, bool*"),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """By how many words a thread has of its own."""
+    if not shutil.which("g++"):
+        pytest.skip("no C++ compiler")
+    folder, found = tmp_path_factory.mktemp("printed"), {}
+    for local in (0, windows_cuda._LOCAL):
+        text, library = folder / f"windows{local}.cpp", folder / f"windows{local}.so"
+        text.write_text(SHIM + MORE + windows_cuda.source(local) + LAUNCHERS)
+        flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-mfma", "-w", "-shared", "-fPIC")
+        subprocess.run(["g++", *flags, str(text), "-o", str(library)], check=True)
+        found[local] = ctypes.CDLL(str(library))
+    return found
+
+
+@pytest.fixture
+def emulated(monkeypatch, libraries):
+    """What puts NumPy's arrays in CuPy's place, for rolling sums."""
+    device = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: 0))
+    numpy = SimpleNamespace(**{n: getattr(np, n) for n in ("empty", "zeros", "ones", "cumsum")}, cuda=device)
+
+    def octaves(_grid, _block, arguments):
+        x, _, found = arguments
+        fields = np.maximum(x.view(np.int64) >> 52 & 2047, 1)[(x != 0) & np.isfinite(x)]
+        found[:] = (2048 - fields.min(), fields.max()) if fields.size else 0
+
+    monkeypatch.setattr(windows_cuda, "import_cupy", lambda: numpy)
+    monkeypatch.setattr(windows_cuda, "multiprocessors", lambda: 1)
+    monkeypatch.setattr(windows_cuda, "_OCTAVES", octaves)
+    monkeypatch.setattr(windows_cuda, "_kernel", lambda name, local, _: Emulated(libraries[local], name))
+    monkeypatch.setattr(windows_cuda, "_SHORTEST", 5)
+    return lambda: monkeypatch.setattr(rolling, "_rolled", windows_cuda.rolled)
+
+
+RNG = np.random.default_rng(3)
+NUMBERS = {
+    "normal": RNG.standard_normal((3, 70)),
+    "far from zero, and missing": np.where(
+        RNG.random((2, 61)) < 0.2, np.nan, RNG.standard_normal((2, 61)) + 1e9
+    ),
+    "all sizes": RNG.standard_normal((2, 40)) * 2.0 ** RNG.integers(-1060, 900, (2, 40)),
+    "zeros": np.where(RNG.random((2, 40)) < 0.7, -0.0, np.round(RNG.standard_normal((2, 40)))),
+    "Inf": np.where(RNG.random((2, 40)) < 0.1, RNG.choice([-np.inf, np.inf], (2, 40)), 1.0),
+    "float32": RNG.standard_normal((2, 50)).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std"])
+@pytest.mark.parametrize("x", NUMBERS.values(), ids=NUMBERS)
+def test_printed_texts_have_the_bits_of_compiled_ones(emulated, name, x):
+    function, calls = getattr(ozaki, f"rolling_{name}"), []
+    for window, least, center in (
+        (1, 1, False),
+        (4, 0, True),
+        (9, 9, False),
+        (33, 2, True),
+        (1000, 1, False),
+    ):
+        calls.append(lambda f=function, a=(window, -1, least, center): f(x, *a))
+    expected = [call() for call in calls]
+    emulated()
+    for call, other in zip(calls, expected, strict=True):
+        assert call().tobytes() == other.tobytes()
