@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, on_device_of_arrays, on_host, where_lies
+from multiword.runtime.arrays import Array, is_cupy, on_device_of_arrays, on_host, where_lies
 from multiword.runtime.options import exactly, integer
 from ozaki.public import public
 from ozaki.rounding.conversion import narrow
@@ -30,7 +30,9 @@ from ozaki.sums.arguments import (
     real_result_dtype,
     reduced_shape,
 )
+from ozaki.sums.exact import moments
 from ozaki.sums.exact.enclosure import Enclosure
+from ozaki.sums.exact.extraction import SOURCES
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.powers import rounded_of_sums
 from ozaki.sums.variance import exact_ddof
@@ -38,6 +40,7 @@ from ozaki.sums.variance import exact_ddof
 _MOST = 1 << 17  # n³ is a float64 number below
 _Exact = Callable[[list[int], int, int, Rounding], float]
 _Enclosed = Callable[[list[Enclosure], int], Enclosure]
+_Ratio = Callable[[int], tuple[int, int, int]]
 
 
 @public("Sums")
@@ -96,7 +99,8 @@ def moment(
         return _enclosed_polynomial(k, n, sums).over(_number(float(n) ** k))
 
     simple = about is None and 2 <= k <= 4
-    return _of_powers("a moment", x, k, axis, dtype, out, keepdims, exact, enclosed if simple else None)
+    quick = (enclosed, lambda n: (0, 0, 0)) if simple else (None, None)
+    return _of_powers("a moment", x, k, axis, dtype, out, keepdims, exact, *quick)
 
 
 @public("Sums")
@@ -143,7 +147,11 @@ def skew(
         root, sign = square.over(cube).root(), np.sign(third.high)
         return Enclosure(root.high * sign, root.low * sign, root.error, root.exponent)
 
-    return _of_powers("a skewness", x, 3, axis, dtype, out, keepdims, exact, enclosed)
+    def ratio(n: int) -> tuple[int, int, int]:
+        above, below = corrected(n)
+        return above, 0, below
+
+    return _of_powers("a skewness", x, 3, axis, dtype, out, keepdims, exact, enclosed, ratio)
 
 
 @public("Sums")
@@ -192,7 +200,7 @@ def kurtosis(
         quotient = fourth.over(second.times(second).normalized())
         return quotient.times(a).normalized().less(b).over(c)
 
-    return _of_powers("a kurtosis", x, 4, axis, dtype, out, keepdims, exact, enclosed)
+    return _of_powers("a kurtosis", x, 4, axis, dtype, out, keepdims, exact, enclosed, coefficients)
 
 
 def _of_powers(
@@ -205,11 +213,13 @@ def _of_powers(
     keepdims: bool,
     exact: _Exact,
     enclosed: _Enclosed | None,
+    ratio: _Ratio | None,
 ) -> Any:
     """Return results made of the sums of powers up to an order.
 
     exact : exact(sums, n, unit, rounding) rounds what integers S_0 to S_k make, S_k in units of 2**(k·unit).
     enclosed : enclosed(sums, n) encloses it, of many outputs; None where only integers are quick.
+    ratio : ratio(n) says what a kernel makes of the moments (`central.cuh`); None as `enclosed`.
     """
     x = numbers(x, "x")
     if x.dtype.kind == "c":
@@ -217,9 +227,32 @@ def _of_powers(
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = real_result_dtype(x, dtype, out, shape, what)
-    columns, rounding = exactly("x", columns_of(x, axes), np.float64), Rounding(format_of(target))
-    result = narrow(_rounded(columns, max(order, 1), rounding, exact, enclosed), target)
-    return deliver(where_lies(x, result).reshape(shape), out)
+    columns, rounding = columns_of(x, axes), Rounding(format_of(target))
+
+    def finished(columns: Array) -> Array:
+        exact_columns = exactly("x", columns, np.float64)
+        values = _rounded(exact_columns, max(order, 1), rounding, exact, enclosed)
+        return where_lies(x, narrow(values, target))
+
+    found = _on_gpu(columns, order, rounding, ratio) if ratio is not None and is_cupy(x) else None
+    if found is None:
+        return deliver(finished(columns).reshape(shape), out)
+    result, undecided = found
+    if undecided.size:
+        result[undecided] = finished(columns[:, undecided])
+    return deliver(result.reshape(shape), out)
+
+
+def _on_gpu(x: Array, order: int, rounding: Rounding, ratio: _Ratio) -> tuple[Array, Array] | None:
+    """The results for columns from one kernel, and the indices of those that are undecided."""
+    n = len(x)
+    if not n:
+        return None
+    x = x if x.dtype.name in SOURCES else exactly("x", x, np.float64)
+    if order > 2:
+        return moments.standardized(x, order, ratio(n), rounding)
+    found = moments.variances(x, 1, rounding, Fraction(0))
+    return None if found is None else (found, np.zeros(0, np.int64))
 
 
 def _rounded(

@@ -1,22 +1,25 @@
 #include "ozaki/sums/exact/extraction.cuh"
-#include "ozaki/sums/exact/moments.cuh"
+#include "ozaki/sums/exact/central.cuh"
 
 /* result[o] = RN of the variance of x[o, i], i < n, or of its root; of complex numbers if PARTS is 2. Or, if GROUPED,
-   of the numbers x[index[i]], starts[o] <= i < starts[o + 1]; and if MEAN, of real numbers, their mean.
+   of the numbers x[index[i]], starts[o] <= i < starts[o + 1]; and if MEAN, of real numbers, their mean. Or, if ORDER
+   is 3 or 4, of real numbers what `central` makes of scale, less and over; open[o], of zeros, becomes 1 where that is
+   undecided.
 
    Element (o, i) lies where reduction.cu says. A block takes THREADS / LANES outputs, LANES threads each, neighbouring
    ones along terms if ALONG, and `parts` blocks share outputs. If they are more than one, a first launch (`measure`)
    leaves what is known of each output's numbers in `known`, (4, outputs) zeros. partial has room for the sums of all
    parts, tickets are zeros. NaN is left out if SKIP_NAN. *undecided becomes 1 where numbers of an output are too far
-   apart, or of a mean not finite. */
+   apart, or of a mean not finite, or a result of a higher order is undecided. */
 struct Variances {
     const char *x;
     const i64 *index, *starts;
-    i64 x_outer, x_inner, x_step, n, outputs, ddof;
+    i64 x_outer, x_inner, x_step, n, outputs, ddof, scale, less, over;
     int *known;
     void *partial;
     unsigned *tickets;
     int *undecided;
+    unsigned char *open;
     void *result;
     int pair, parts, measure, root, precision, smallest;
 };
@@ -111,6 +114,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
     if (far || known.bad) *r.undecided = 1;
     if (known.count) value = mean(sums.sum[0], known.count, known.below ? lowest : 1, r.precision, r.smallest);
     store(r.result, output, known.count && !known.ordinary ? -0.0 : value, r.precision);
+    return;
+#endif
+#if ORDER > 2
+    if (!known.bad && known.count) {
+        if (far || !central(sums, known.count, known.below ? lowest : 1, r.scale, r.less, r.over, r.precision,
+                            r.smallest, &value)) {
+            *r.undecided = 1;
+            r.open[output] = 1;
+        }
+    }
+    store(r.result, output, value, r.precision);
     return;
 #endif
     if (!known.bad && known.count) {

@@ -1,11 +1,14 @@
 #include "ozaki/sums/exact/fixed_point.cuh"
 
-// Exact sums of numbers and of their squares, in integers relative to the smallest number's exponent.
+// Exact sums of numbers and of their powers up to ORDER, in integers relative to the smallest number's exponent.
 //
 // With unit = 2^(lowest - 1075), lowest the smallest exponent field of a set of finite numbers other than 0, each
 // is an integer m·2^shift in units, |m| < 2^53. Where shifts are at most REACH, and the numbers fewer than 2^26,
-// the sum is below 2^127, and that of squares below 2^(106 + 96 + 26).
+// the sum is below 2^127, and those of squares, cubes and fourth powers below 2^228, 2^329 and 2^430.
 #define REACH 48
+#ifndef ORDER
+#define ORDER 2
+#endif
 
 /* What is known of an output's numbers: the exponent fields of those that are finite and not 0, which lie between
    2048 - below and above (both 0 for none), whether one is not finite, how many count, and whether one is not -0. */
@@ -67,19 +70,72 @@ __device__ int in_words(double x, int lowest, u64 *wide, u64 *magnitude) {
     return shift;
 }
 
-/* Σx of the real, and of the imaginary parts, in two's complement, and Σ|x|²; least significant words first. */
+/* y = x·2^shift of FROM words in TO words, which hold it; shift < 256. */
+template <int FROM, int TO>
+__device__ void shifted(const u64 *x, int shift, u64 *y) {
+#pragma unroll
+    for (int i = 0; i < TO; i++) y[i] = i < FROM ? x[i] : 0;
+#pragma unroll
+    for (int words = 2; words > 0; words--)
+        if (shift & words * 64) {
+#pragma unroll
+            for (int i = TO - 1; i >= 0; i--) y[i] = i < words ? 0 : y[i - words];
+        }
+    const int bits = shift & 63;
+    if (bits == 0) return;
+#pragma unroll
+    for (int i = TO - 1; i > 0; i--) y[i] = y[i] << bits | y[i - 1] >> (64 - bits);
+    y[0] <<= bits;
+}
+
+/* Σx of the real, and of the imaginary parts, in two's complement, and Σ|x|²; of real numbers also Σx³ and Σx⁴, if
+   ORDER asks for them. Least significant words first. */
 struct Sums {
     u64 sum[PARTS][2];
     u64 squares[4];
+#if ORDER >= 3
+    u64 cubes[6];
+#endif
+#if ORDER >= 4
+    u64 fourths[7];
+#endif
 
     __device__ void clear() {
-        for (int part = 0; part < PARTS; part++) sum[part][0] = sum[part][1] = 0;
-        for (int i = 0; i < 4; i++) squares[i] = 0;
+        for (int i = 0; i < sizeof(Sums) / sizeof(u64); i++) ((u64 *)this)[i] = 0;
     }
 
     __device__ void add(const Sums &other) {
         for (int part = 0; part < PARTS; part++) add_words<2>(sum[part], other.sum[part]);
         add_words<4>(squares, other.squares);
+#if ORDER >= 3
+        add_words<6>(cubes, other.cubes);
+#endif
+#if ORDER >= 4
+        add_words<7>(fourths, other.fourths);
+#endif
+    }
+
+    /* Add the higher powers of a number, m·2^shift or its negative, of which low and high are the words of m². */
+    __device__ void add_powers(bool negative, u64 m, u64 low, u64 high, int shift) {
+#if ORDER >= 3
+        const u64 above = __umul64hi(low, m), middle = high * m + above;
+        const u64 cube[3] = {low * m, middle, __umul64hi(high, m) + (middle < above)};
+        u64 wide[6];
+        shifted<3, 6>(cube, 3 * shift, wide);
+        u64 carry = negative;
+#pragma unroll
+        for (int i = 0; negative && i < 6; i++) { wide[i] = ~wide[i] + carry; carry = carry && wide[i] == 0; }
+        add_words<6>(cubes, wide);
+#endif
+#if ORDER >= 4
+        const u64 both = low * high, upper = __umul64hi(low, high); /* m⁴ = low² + 2·low·high·2^64 + high²·2^128 */
+        u64 fourth[4] = {low * low, __umul64hi(low, low), high * high, __umul64hi(high, high)};
+        const u64 twice[3] = {both << 1, upper << 1 | both >> 63, upper >> 63};
+        add_words<3>(fourth + 1, twice);
+        u64 far[7];
+        shifted<4, 7>(fourth, 4 * shift, far);
+        add_words<7>(fourths, far);
+#endif
     }
 
     /* Add a finite number of which the exponent field is at least `lowest`. */
@@ -94,6 +150,7 @@ struct Sums {
         const bool far = shift >= 32;
         const u64 square[4] = {far ? 0 : a, far ? a : b, far ? b : c, far ? c : 0};
         add_words<4>(squares, square);
+        add_powers(x < 0, magnitude, low, high, shift);
     }
 };
 
