@@ -152,6 +152,64 @@ def rounding(draw: Draw) -> Call:
     return Call(specs, function, one_nan=False)
 
 
+def moments(draw: Draw) -> Call:
+    """moment, skew and kurtosis over any axes."""
+    specs = {"x": draw.spec("x", _shape(draw), (*REAL, *REAL, *INTEGERS))}
+    (axis, _), name = chosen_axis(draw, len(specs["x"].shape)), draw.pick("f", "moment", "skew", "kurtosis")
+    options: dict = {"axis": axis, "keepdims": draw.pick("keepdims", False, True)}
+    options["dtype"] = targets(draw, specs["x"].dtype)
+    if name == "moment":
+        options |= {
+            "order": draw.pick("order", 2, 3, 3, 4, 4, 1, 6),
+            "center": draw.pick("center", None, None, 0.5),
+        }
+    else:
+        options["bias"] = draw.pick("bias", True, False)
+    return Call(specs, lambda _, x: [getattr(ozaki, name)(x["x"], **options)])
+
+
+def rolling(draw: Draw) -> Call:
+    """Rolling sums, means, variances and deviations, of windows of any length."""
+    shape, wide = _shape(draw) or (5,), (np.dtype(np.float64), np.dtype(np.float32))
+    specs = {"x": draw.spec("x", shape, (*3 * wide, *REAL, *INTEGERS))}
+    name, axis = draw.pick("of", "sum", "mean", "var", "std"), draw.size("axis", -len(shape), len(shape) - 1)
+    window = draw.pick("window", 1, 2, 7, 100, 500, 10**6)
+    least, center = draw.pick("min_count", None, 0, 1, window), draw.pick("center", False, True)
+    options = {"dtype": targets(draw, specs["x"].dtype)}
+    if name in ("var", "std"):
+        options["ddof"] = draw.pick("ddof", 0, 1, 1, 1, 0.5)
+    function = getattr(ozaki, f"rolling_{name}")
+    return Call(specs, lambda _, x: [function(x["x"], window, axis, least, center, **options)])
+
+
+def weights(draw: Draw) -> Call:
+    """average, var and std with weights of the array's shape, or of its axes."""
+    shape = _shape(draw)
+    specs, name = {"x": draw.spec("x", shape, (*REAL, *COMPLEX))}, draw.pick("f", "average", "var", "std")
+    axis, axes = chosen_axis(draw, len(shape))
+    along = tuple(shape[a] for a in sorted(axes))
+    of_weights = draw.pick("shape of weights", shape, along if axis is not None else shape)
+    specs["w"] = draw.spec("w", of_weights, (*REAL[:3], *INTEGERS))
+    kind = draw.pick("weights", "aweights", "fweights")
+    ddof = draw.pick("ddof", 0, 1, 0.5)
+
+    def function(_: ModuleType, x: dict) -> list:
+        if name == "average":
+            return [ozaki.average(x["x"], axis, x["w"])]
+        return [getattr(ozaki, name)(x["x"], axis, ddof=ddof, **{kind: abs(x["w"])})]
+
+    return Call(specs, function)
+
+
+def convolutions(draw: Draw) -> Call:
+    """convolve and correlate."""
+    kinds = (*FLOATS, *FLOATS, *INTEGERS)
+    sizes = draw.size("n", 1, 400), draw.size("m", 1, 60)
+    specs = {name: draw.spec(name, (n,), kinds) for name, n in zip("av", sizes, strict=True)}
+    name, mode = draw.pick("f", "convolve", "correlate"), draw.pick("mode", "full", "same", "valid")
+    return Call(specs, lambda _, x: [getattr(ozaki, name)(x["a"], x["v"], mode)])
+
+
 FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **PRODUCTS,
     **SHARED,
@@ -160,6 +218,10 @@ FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **{name: reduction(name) for name in ONE_ARRAY},
     "dot, vdot": dot,
     "cumsum": cumsum,
+    "moment, skew, kurtosis": moments,
+    "rolling sums": rolling,
+    "average, var and std with weights": weights,
+    "convolve, correlate": convolutions,
     "ExactSum": exactsum,
     "fingerprint": fingerprint,
     "round_to, split, half-complex": rounding,

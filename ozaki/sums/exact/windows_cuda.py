@@ -27,6 +27,7 @@ _THREADS = 128
 _BLOCKS = 16  # to a multiprocessor
 _LOCAL = 40  # words that a thread has of its own, at most: variances of numbers within 100 octaves
 _COUNTS = 4
+_NOTHING = np.uint64(0)  # a null pointer
 _SHORTEST, _LONGEST = 64, 1024  # parts
 _AT_ONCE = 1 << 17  # threads that keep a GPU busy
 _OCTAVES = Kernel(
@@ -59,13 +60,14 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array] | None:
     known, room = _COUNTS + digits + squares, digits + squares + 2
     local = _LOCAL if known + room <= _LOCAL else 0
     part = min(max(x.size // _AT_ONCE, _SHORTEST), _LONGEST)
-    chunk, sums = _running_chunks(x, unit, digits, squares, part) if asked.window > 4 * part else (1, None)
+    long = asked.window > 4 * part
+    chunk, sums = _running_chunks(x, unit, digits, squares, part) if long else (1, _NOTHING)
     blocks = -(-rows * -(-n // part) // _THREADS)
     if not local:
         blocks = min(blocks, _BLOCKS * multiprocessors(), max(1, SCRATCH // (8 * (known + room) * _THREADS)))
-    scratch = None if local else cupy.empty((known + room, blocks * _THREADS), np.int64)
+    scratch = _NOTHING if local else cupy.empty((known + room, blocks * _THREADS), np.int64)
     result, certain = cupy.empty(x.shape), cupy.ones(x.shape, bool)
-    sizes = rows, n, part, chunk, 0 if sums is None else n // chunk, unit, digits, squares
+    sizes = rows, n, part, chunk, n // chunk if long else 0, unit, digits, squares
     numbers = [np.int64(v) for v in sizes], [np.int64(v) for v in asked]
     device = cupy.cuda.runtime.getDevice()
     _kernel("windows_of_parts", local, device)(
