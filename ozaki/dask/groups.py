@@ -26,7 +26,7 @@ from ozaki.dask.arguments import (
 from ozaki.dask.reductions import rounded_sums
 from ozaki.dask.tasks import flat, merge_tree, objects, public_form, task
 from ozaki.public import PUBLIC, Record
-from ozaki.sums.arguments import DType, broadcast_shape
+from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.groups import grouped, label_vector, labelled, number_of_groups
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
@@ -112,8 +112,10 @@ def _grouped(
 
 def _operands(given: dict[str, Any], labels: Any, groups: int) -> list[da.Array]:
     """Return arrays of one shape, and their labels, in chunks that are alike along the last axis."""
-    if not all(map(np.ndim, given.values())):
-        raise ValueError("arrays must have an axis, along which labels name the groups, got a number")
+    given = {name: x if isinstance(x, da.Array) else numbers(x, name) for name, x in given.items()}
+    for name, x in given.items():
+        if not x.ndim:
+            raise ValueError(f"{name} must have an axis, along which labels name the groups, got a number")
     arrays = {name: checked_chunks(x, name, reduced=-1) for name, x in given.items()}
     if isinstance(labels, da.Array):
         label_vector(labels._meta, groups)

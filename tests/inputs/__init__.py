@@ -189,6 +189,11 @@ _WIDE_SUMS: dict[str, Callable[[Callable], Any]] = {
     **{name: partial(_wide_sum, name) for name in ONE_ARRAY},
     "dot": lambda f: f(_ROW, _SIGNS, dtype=float),
     "vdot": lambda f: f(*_WIDE, dtype=float),
+    "group_sum": lambda f: f(_ROW * _SIGNS, *_ONE, dtype=float),
+    "group_mean": lambda f: 2 * f(_ROW * _SIGNS, *_ONE),
+    "group_var": lambda f: 4 * f(_ROW, *_ONE),
+    "group_std": lambda f: 2 * f(_ROW, *_ONE),
+    "group_dot": lambda f: f(_ROW, _SIGNS, *_ONE, dtype=float),
 }
 _ONE, _ONES = (np.zeros(2, int), 1), np.array([1, 1])
 _WIDE_ALONE: dict[str, Callable[[], Any]] = {
@@ -203,11 +208,6 @@ _WIDE_ALONE: dict[str, Callable[[], Any]] = {
     "ozaki.group_average": lambda: 2 * ozaki.group_average(_ROW * _SIGNS, *_ONE, _ONES)[0],
     "ozaki.convolve": lambda: -ozaki.convolve(_ROW, _SIGNS, "valid")[0],
     "ozaki.correlate": lambda: ozaki.correlate(_ROW, _SIGNS)[0],
-    "ozaki.group_sum": lambda: ozaki.group_sum(_ROW * _SIGNS, *_ONE, dtype=float)[0],
-    "ozaki.group_mean": lambda: 2 * ozaki.group_mean(_ROW * _SIGNS, *_ONE)[0],
-    "ozaki.group_var": lambda: 4 * ozaki.group_var(_ROW, *_ONE)[0],
-    "ozaki.group_std": lambda: 2 * ozaki.group_std(_ROW, *_ONE)[0],
-    "ozaki.group_dot": lambda: ozaki.group_dot(_ROW, _SIGNS, *_ONE, dtype=float)[0],
 }
 
 

@@ -79,6 +79,10 @@ def _twice(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda x: function(x, x)
 
 
+def _by_group(function: Callable[..., Any], arrays: int = 1) -> Callable[[Any], Any]:
+    return lambda x: function(*[x] * arrays, np.arange(len(MATRIX[0])) % 2, 2)
+
+
 def _products(module: str, eye: Callable[[Any], Any], **options: Any) -> list[Function]:
     matmul = function_of(module, "matmul")
     return [
@@ -166,6 +170,19 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
             )
             for n in PUBLIC
             if n.startswith("rolling_")
+        ),
+        *(
+            Function(
+                f"ozaki.dask.{n}", "values", _by_group(function_of("ozaki.dask", n)), takes="axes", **_DASK
+            )
+            for n in ("group_sum", "group_mean", "group_var", "group_std")
+        ),
+        Function(
+            "ozaki.dask.group_dot",
+            "x",
+            _by_group(function_of("ozaki.dask", "group_dot"), 2),
+            takes="axes",
+            **_DASK,
         ),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
