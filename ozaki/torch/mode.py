@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ozaki.modes import Shared
-from ozaki.torch.overrides import CONVOLUTIONS, NEVER_REPLACED, RECURRENT, register
+from ozaki.torch.overrides import CONVOLUTIONS, NEVER_REPLACED, RECURRENT, SPARSE, register
 from ozaki.torch.settings import ACCURACY, DTYPES, REPLACEABLE, Settings, enter, leave
 
 _eager = Shared(partial(torch.compiler.set_stance, "force_eager"))
@@ -34,7 +34,9 @@ def reproducible(
     The operators mm, addmm, bmm, baddbmm, addbmm, mv, addmv, dot and vdot of strided tensors on a CPU or an
     NVIDIA GPU have the same bits on both, whatever the number of threads. That covers what PyTorch makes of
     them: `@`, `matmul`, `linear`, `einsum`, `tensordot`, `scaled_dot_product_attention`, backward passes,
-    products inside `torch.linalg.pinv`. Other dtypes, devices and layouts are PyTorch's as before.
+    products inside `torch.linalg.pinv`. So have products of a sparse tensor, of COO, CSR, CSC or BSR, and a
+    strided one, `torch.sparse.mm` and its derivatives: correctly rounded. Other dtypes, devices and layouts
+    are PyTorch's as before.
 
     Parameters
     ----------
@@ -152,7 +154,9 @@ def _native(settings: Settings, opening: str) -> Iterator[str]:
     if operators & RECURRENT:
         yield "torch.backends.mkldnn.flags(enabled=False), or cudnn's, takes recurrent layers apart"
     if operators & NEVER_REPLACED:
-        yield "solves and sparse products are never replaced"
+        yield "solves are never replaced"
+    if any(of.keys() & SPARSE for dtype, of in calls.items() if dtype in settings.dtypes):
+        yield "products of two sparse tensors are never replaced"
     if operators & CONVOLUTIONS:
         yield "to replace convolutions, say everything=True"
     if not calls.keys() <= {*DTYPES}:

@@ -25,6 +25,7 @@ from ozaki.torch import (
     pooling,
     products,
     reductions,
+    sparse,
 )
 from ozaki.torch.independent import by_machine, floating, instead_of, varies, watched
 from ozaki.torch.products import delivered
@@ -42,10 +43,13 @@ _OTHERS = (
     *("linalg_lu_solve", "linalg_ldl_solve", "linalg_solve_triangular"),
     *("cholesky_solve", "cholesky_inverse", "triangular_solve"),
 )
-_SPARSE = {"Sparse": ("addmm",), "SparseCsr": ("addmm", "mv")}
+_SPARSE = {"Sparse": ("addmm",), "SparseCsr": ("addmm", "mv", "sparse_sampled_addmm")}
 """Products of sparse tensors, by layout; PyTorch makes nearly all others of these."""
 
-NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for name in names)}
+SPARSE = {f"sparse {name}" for names in _SPARSE.values() for name in names}
+"""Operators that are replaced but for products of two sparse tensors, whose calls are counted as native."""
+
+NEVER_REPLACED = {*_OTHERS}
 """Operators whose calls are counted as native, in every dtype."""
 
 CONVOLUTIONS = convolutions.KERNELS.keys()
@@ -215,10 +219,12 @@ def _replacing() -> Iterator[tuple[str, str, Callable[..., Any]]]:
             for key in (device, f"Autograd{device}"):
                 yield name, key, _kernel(name, device, compose)
         native = [(name, device) for name in (*attention.FUSED[device], *_RECURRENT[device], *_OTHERS)]
-        native += [(name, f"{layout}{device}") for layout, names in _SPARSE.items() for name in names]
         for name, key in native:
             if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", key):
                 yield name, key, _kernel(name, key, lambda *_, **__: None, product=True)
+        for name, key in ((name, f"{layout}{device}") for layout, names in _SPARSE.items() for name in names):
+            if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", key):
+                yield name, key, _kernel(name, key, sparse.KERNELS[name], counted=True, product=True)
 
 
 def _kernel(

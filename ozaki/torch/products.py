@@ -54,7 +54,7 @@ def _sum_of_products(
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     shape = (*a.shape[:-1], *b.shape[1:]) if of != "bmm" else (*a.shape[:-1], b.shape[-1])
-    if not _addable(c, a, shape, in_place) or not _scales(a, alpha, beta):
+    if not addable(c, a, shape, in_place) or not scales(a, alpha, beta):
         return None
     with stream_of(a):
         result, addend = multiplied(settings, a, b), array_of(c) if beta != 0 else None
@@ -108,7 +108,8 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return a.dtype is b.dtype and a.device == b.device and a.layout is b.layout is torch.strided
 
 
-def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:
+def addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:
+    """Return whether a tensor can be added to a product of a shape."""
     if not _alike(c, like):
         return False
     if in_place or c.shape == shape:
@@ -117,7 +118,7 @@ def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) ->
     return c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs)
 
 
-def _scales(like: Tensor, *factors: complex) -> bool:
+def scales(like: Tensor, *factors: complex) -> bool:
     """Return whether the factors are numbers of the dtype, rounded if need be."""
     if like.dtype is torch.int64:
         return all(isinstance(x, int) and -(2**63) <= x < 2**63 for x in factors)
