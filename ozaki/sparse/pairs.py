@@ -55,20 +55,26 @@ def sparse_product(a: Any, b: Any) -> Any:
     return pattern
 
 
-def sorted_entries(matrix: Matrix) -> tuple[Array, Array, Array]:
-    """Return pointers, columns and values, float64, of the CSR of a real matrix: sorted, without duplicates.
-
-    Each value is that of the element, rounded once. TypeError for complex numbers.
-    """
+def real_entries(matrix: Matrix) -> tuple[Array, Array, Array]:
+    """Return `sorted_entries` of a real matrix. TypeError for complex numbers."""
     if matrix.dtype.kind == "c":
         raise TypeError("A must be real, got a complex matrix")
+    return sorted_entries(matrix)
+
+
+def sorted_entries(matrix: Matrix) -> tuple[Array, Array, Array]:
+    """Return pointers, columns and values of the CSR of a matrix: sorted, without duplicates.
+
+    Each value, of float64 or complex128, is that of the element, rounded once.
+    """
     rows, columns, values = matrix.together()
     check_indices(rows, matrix.shape[0])
     check_indices(columns, matrix.shape[1])
     xp, (height, width) = namespace(values), matrix.shape
     keys, labels = xp.unique(rows * width + columns, return_inverse=True)
     pointers = xp.searchsorted(keys, xp.arange(height + 1) * width)
-    return pointers, keys % max(1, width), group_sum(values, labels, len(keys), np.float64)
+    dtype = np.result_type(values.dtype, np.float64)
+    return pointers, keys % max(1, width), group_sum(values, labels, len(keys), dtype)
 
 
 def pairs_of_duplicates(matrix: Matrix) -> tuple[Array, Array]:

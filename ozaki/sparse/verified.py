@@ -1,4 +1,4 @@
-"""`ozaki.linalg.verified.solve` of sparse matrices: symmetric, positive definite, and proved to be.
+"""`ozaki.linalg.verified.solve` of sparse matrices: Hermitian, positive definite, and proved to be.
 
 Rump, Verification methods: rigorous results using floating-point arithmetic, section 13 (sparse systems).
 
@@ -8,12 +8,14 @@ Rump, Verification methods: rigorous results using floating-point arithmetic, se
     |x* − Σx| <= ‖r‖₂/λ_min, in every component
 
 A is scaled by powers of two to a diagonal near 1 before, so that components of graded systems have bounds of
-their own.
+their own. A complex system is the real one of twice the order, [Re A, −Im A; Im A, Re A]·[Re x; Im x] =
+[Re b; Im b], which has the same eigenvalues, and is symmetric where A is Hermitian.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,7 @@ from ozaki.linalg.verified.tools.solution import (
     first_column,
     proved,
 )
-from ozaki.linalg.verified.tools.upward import ETA, U, gamma, norms, plus, root, up
+from ozaki.linalg.verified.tools.upward import ETA, U, gamma, magnitude, norms, plus, root, up
 from ozaki.sparse.api import residual
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.pairs import sorted_entries
@@ -59,8 +61,10 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
     """
     check_words(max_words)
     matrix, right, one = _system(a, b)
+    real, of_real = _in_reals(matrix, right)
     with quietly(right):
-        result = attempted(lambda: _proved(matrix, right) if len(right) else empty(right), right, throw)
+        result = attempted(lambda: _proved(real, of_real) if len(right) else empty(right), of_real, throw)
+        result = result if real is matrix else _joined(result, len(right))
     return first_column(result) if one else result
 
 
@@ -71,17 +75,13 @@ def _system(a: Any, b: Any) -> tuple[Any, np.ndarray, bool]:
     matrix = Matrix.of(a, "a")
     if is_cupy(matrix.values):
         raise TypeError("a sparse matrix is factorized on the host, by SciPy: pass a.get()")
-    if matrix.dtype.kind == "c":
-        raise TypeError("a sparse matrix with a proof must be real, got a complex one: pass a.toarray()")
     if matrix.shape[0] != matrix.shape[1]:
         raise LinAlgError(f"a must be square, got shape {matrix.shape}")
-    exactly("a", matrix.values.reshape(-1), np.float64)
+    exactly("a", matrix.values.reshape(-1), np.result_type(matrix.dtype, np.float64))
     pointers, columns, values = sorted_entries(matrix)
     if len(values) < sum(piece.values.size for piece in matrix.pieces()):
         raise ValueError("a must have no duplicate entries: call a.sum_duplicates()")
     right = numbers(as_array(b, "b"), "b")
-    if right.dtype.kind == "c":
-        raise TypeError("b must be real for a sparse matrix, got complex numbers")
     if right.ndim not in (1, 2) or len(right) != matrix.shape[0]:
         raise LinAlgError(
             f"b must have {matrix.shape[0]} rows, as a of shape {matrix.shape}, got {right.shape}"
@@ -92,10 +92,40 @@ def _system(a: Any, b: Any) -> tuple[Any, np.ndarray, bool]:
     return csr_array((values, columns, pointers), matrix.shape), right[:, None] if one else right, one
 
 
+def _in_reals(a: Any, b: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return a system of real numbers as it is, a complex one as one of twice the order."""
+    if "c" not in (a.dtype.kind, b.dtype.kind) or not len(b):
+        return a, b
+    from scipy.sparse import block_array
+
+    real, imaginary = a.real, a.imag
+    whole = block_array([[real, -imaginary], [imaginary, real]], format="csr")
+    whole.eliminate_zeros()
+    return whole, np.concatenate([b.real, b.imag])
+
+
+def _joined(solution: Solution, n: int) -> Solution:
+    """Return the complex solution whose parts are the halves of a real one."""
+
+    def joined(x: np.ndarray) -> np.ndarray:
+        result = np.empty((n, x.shape[1]), complex)
+        result.real, result.imag = x[:n], x[n:]
+        return result
+
+    return replace(
+        solution,
+        value=joined(solution.value),
+        bound=magnitude(joined(solution.bound)),
+        rounded=solution.rounded[:n] & solution.rounded[n:],
+        words=tuple(map(joined, solution.words)),
+        error=magnitude(joined(solution.error)),
+    )
+
+
 def _proved(a: Any, b: np.ndarray) -> Solution:
     """Return the solution for a matrix of right sides."""
     if (a - a.T).count_nonzero():
-        raise _not_proved("a sparse matrix is solved with a proof if it is symmetric: pass a.toarray()")
+        raise _not_proved("a sparse matrix is solved with a proof if it is Hermitian: pass a.toarray()")
     scaled, exponents = _scaled(a)
     factors = _factors(scaled)
     if factors is None:

@@ -110,7 +110,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
     Parameters
     ----------
     a : (..., n, n) array of real or complex numbers, taken as float64 or complex128; or a sparse matrix of
-        SciPy of real numbers, symmetric and positive definite.
+        SciPy, symmetric or Hermitian, and positive definite.
     b : (n,) array, or (..., n, m), as for `numpy.linalg.solve`; stacks broadcast.
     max_words : of the approximate inverse: about 15 decimal digits of condition number each.
     throw : raise where nothing can be proved; False returns a `Solution` of NaN with infinite bounds that

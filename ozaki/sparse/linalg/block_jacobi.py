@@ -10,7 +10,7 @@ from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.options import integer
 from ozaki.linalg import inv
 from ozaki.sparse.matrices import Matrix, expanded
-from ozaki.sparse.pairs import sorted_entries
+from ozaki.sparse.pairs import real_entries
 from ozaki.sparse.products import product_with_vector
 
 
@@ -53,7 +53,7 @@ class block_jacobi:
 
 def _blocks(matrix: Matrix, size: int) -> Array:
     """Return the blocks on the diagonal as a stack; the last one is filled up with the identity."""
-    n, (pointers, columns, values) = matrix.shape[0], sorted_entries(matrix)
+    n, (pointers, columns, values) = matrix.shape[0], real_entries(matrix)
     xp, count = namespace(values), -(-n // size)
     rows = expanded(pointers, 0, len(columns))
     blocks, beyond = xp.zeros((count, size, size)), xp.arange(n, count * size) % size

@@ -16,7 +16,7 @@ from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import joined
 from ozaki.sparse.matrices import Matrix, expanded
-from ozaki.sparse.pairs import sorted_entries
+from ozaki.sparse.pairs import real_entries
 
 FORM = "ozaki.sparse.linalg.incomplete_numba"
 
@@ -212,7 +212,7 @@ def _rows_of(A: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         raise ValueError(f"A must be square, got shape {matrix.shape}")
     if is_cupy(matrix.values):
         raise TypeError("A must be SciPy's, as triangular systems are solved on the host: pass A.get()")
-    return sorted_entries(matrix)
+    return real_entries(matrix)
 
 
 def _first_missing(rows: np.ndarray) -> int:
