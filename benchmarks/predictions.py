@@ -8,17 +8,28 @@ Both shares are those that the steps of a product reach on an H200 at n = 8192, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.report_sections import load, number, table
+from multiword.engines.moduli import residue_system
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "other-gpus.md"
 
 SIZE = 8192
 
-INT8_PRODUCTS, FP8_PRODUCTS = 14, 42
-"""Of an ordinary product of accuracy "fp64": one for a modulus, or three of two FP8 words for each."""
+FP8_MODULI = (49, 47, 43, 41, 39, 37, 32, 31, 29, 25, 23, 19, 17)
+"""Moduli each of whose residues is one FP8 word, an integer of e4m3 of at most 32."""
+
+FP8_PAIRS = {1223: 143, 1201: 128, 1193: 49, 1181: 126, 1171: 137}
+"""Moduli each of whose residues is s·h + l, where h, l and h + l are such words, by modulus: s."""
+
+INT8_MODULI = residue_system("int8", 109, SIZE).moduli
+
+INT8_PRODUCTS, FP8_PRODUCTS = len(INT8_MODULI), len(FP8_MODULI) + 3 * len(FP8_PAIRS)
+"""Of an ordinary product of accuracy "fp64": one for a modulus, or three where residues have two words."""
 
 
 @dataclass(frozen=True)
@@ -94,18 +105,21 @@ Up to the B200, int8 products are as fast as those of FP8 or faster. The B300 ke
 that rate ([specifications](https://verda.com/blog/gb300-nvl72-architecture); some tables repeat the
 B200's figure), and its FP64 units are few, too. There residues would have to be carried by FP8.
 
-A word of e4m3 has four bits of significand and holds every integer up to 16. A residue r with |r| ≤ 128
-is 17h + l with |h|, |l| ≤ 8, so that h, l and h + l are such words, and a product of two residues takes
-three products of words:
+A word of e4m3 has four bits of significand. It holds every integer up to 16, and the even ones up to 32.
+Modulo an odd q ≤ 49 every residue is such a word: where |r| > 16 is odd, r - q or r + q is even. So these
+{singles} moduli take one product each: {moduli}.
+Larger moduli, primes near 1200, have residues s·h + l, where s is a number for each modulus, and h, l and
+h + l are words. A product of two such residues takes three products of words:
 
 ```math
-r\\,r' = 289\\,hh' \\allowbreak {{}}+ 17\\left((h + l)(h' + l') - hh' - ll'\\right) + ll'
+r\\,r' \\equiv s^2\\,hh' \\allowbreak {{}}+ s\\left((h + l)(h' + l') - hh' - ll'\\right) + ll'
 ```
 
-That makes {fp8} FP8 products instead of {int8} int8 products, for the same moduli and the same bits. A
-product of words is at most 256, so sums over k ≤ 65536 are exact in FP32, provided that the tensor core
-accumulates all 24 bits. Hopper's is known to keep fewer for FP8; a later one has to be probed first. The
-library has no FP8 residues yet, and the table predicts them only where they would be faster.
+With four such primes that makes 25 FP8 products, and moduli whose product has {four:.0f} bits; with five it
+makes {fp8} products and {five:.0f} bits. The moduli of {int8} int8 products have {bytes:.0f} bits. The table
+takes {fp8}. A product of words is at most 1024, so sums over k ≤ 16384 are exact in FP32, provided that the
+tensor core accumulates all 24 bits. Hopper's is known to keep fewer for FP8; a later one has to be probed
+first. The library has no FP8 residues yet, and the table predicts them only where they would be faster.
 """
 
 
@@ -146,6 +160,20 @@ def native(gpu: Gpu) -> float:
     return gpu.fp64 * float(measured()[SIZE]["native"]["teraflops"]) / H200.fp64
 
 
+def _fp8_facts() -> dict[str, Any]:
+    """What the text on FP8 says of the moduli."""
+    bits = [math.log2(math.prod((*FP8_MODULI, *list(FP8_PAIRS)[:count]))) for count in (4, 5)]
+    return {
+        "singles": len(FP8_MODULI),
+        "moduli": ", ".join(map(str, FP8_MODULI)),
+        "four": bits[0],
+        "five": bits[1],
+        "fp8": FP8_PRODUCTS,
+        "int8": INT8_PRODUCTS,
+        "bytes": math.log2(math.prod(INT8_MODULI)),
+    }
+
+
 def page() -> str:
     """The page, from the results."""
     operations, bytes_a_second = rates()
@@ -173,7 +201,7 @@ def page() -> str:
         ELSEWHERE,
         CHECK,
         table("n | measured | predicted | deviation", check) + "\n",
-        FP8.format(fp8=FP8_PRODUCTS, int8=INT8_PRODUCTS),
+        FP8.format(**_fp8_facts()),
         SOURCES,
         "".join(f"- {gpu.name}: {gpu.source}\n" for gpu in GPUS),
     ]

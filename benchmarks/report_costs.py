@@ -92,8 +92,8 @@ def _costs() -> Iterator[str]:
         native, ours, machine = cpu
         yield (
             f"**On a {machine}**, a product of n = 2048 takes {number(ours / native, 2)} times as long as "
-            "NumPy's. Processors that multiply bytes (VNNI, AMX or their like) are used so where that is "
-            "faster; `python -m benchmarks.int8_cpu` times it on yours."
+            "NumPy's. Where the processor multiplies bytes (VNNI, AMX or their like), the library does so "
+            "wherever that is faster; `python -m benchmarks.int8_cpu` times it on yours."
         )
     yield from _small_products()
     yield from _first_calls()

@@ -1,8 +1,24 @@
 """The page on other GPUs: made of the results that there are, and near the measurements."""
 
+import itertools
+import math
 import re
 
-from benchmarks.predictions import FP8_PRODUCTS, GPUS, H200, INT8_PRODUCTS, PAGE, measured, page, predicted
+import ml_dtypes
+
+from benchmarks.predictions import (
+    FP8_MODULI,
+    FP8_PAIRS,
+    FP8_PRODUCTS,
+    GPUS,
+    H200,
+    INT8_MODULI,
+    INT8_PRODUCTS,
+    PAGE,
+    measured,
+    page,
+    predicted,
+)
 
 
 def test_the_page_is_made_of_the_results():
@@ -21,15 +37,24 @@ def test_a_product_cannot_be_faster_than_its_words():
             assert predicted(gpu, n, fp8=True) <= gpu.fp8 / FP8_PRODUCTS
 
 
-def test_residues_in_two_fp8_words():
-    """What the page says of them."""
-    words = {(h, low) for h in range(-8, 9) for low in range(-8, 9)}
-    assert {17 * h + low for h, low in words} >= set(range(-128, 129))
-    for h, low in words:
-        for other, last in ((8, -8), (-7, 3), (5, 8)):
-            high, bottom, both = h * other, low * last, (h + low) * (other + last)
-            assert 289 * high + 17 * (both - high - bottom) + bottom == (17 * h + low) * (17 * other + last)
-            assert max(abs(high), abs(bottom), abs(both)) <= 256
+def test_residues_in_fp8_words():
+    """What the page says of them: all residues have words, and these moduli are enough."""
+    words = {x for x in range(-32, 33) if float(ml_dtypes.float8_e4m3fn(x)) == x}
+    assert len(words) == 49
+    for q in FP8_MODULI:
+        assert {x % q for x in words} == set(range(q)), q
+    for q, s in FP8_PAIRS.items():
+        pairs = [(h, low) for h in words for low in words if h + low in words]
+        assert {(s * h + low) % q for h, low in pairs} == set(range(q)), q
+        for h, low in pairs[::17]:
+            for other, last in pairs[::101]:
+                high, bottom, both = h * other, low * last, (h + low) * (other + last)
+                value = s * s * high + s * (both - high - bottom) + bottom
+                assert value == (s * h + low) * (s * other + last)
+    moduli = (*FP8_MODULI, *FP8_PAIRS)
+    assert all(math.gcd(p, q) == 1 for p, q in itertools.combinations(moduli, 2))
+    assert math.prod(moduli) > math.prod(INT8_MODULI)
+    assert (INT8_PRODUCTS, FP8_PRODUCTS) == (14, 28)
 
 
 def test_rates_elsewhere_are_those_of_the_table():
