@@ -51,7 +51,7 @@ from benchmarks.report_sections import (
     words_model_section,
     words_section,
 )
-from benchmarks.report_summary import headline, summary
+from benchmarks.report_summary import summary
 from benchmarks.sparse_report import sparse_section
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -303,7 +303,7 @@ def between(text: str, name: str, results: str) -> str:
 def summaries() -> dict[Path, str]:
     """The pages that are written by hand, with their generated lines as they should be."""
     readme, for_whom = README.read_text(), FOR_WHOM.read_text()
-    readme = between(between(readme, "results", headline()), "figures", headlines())
+    readme = between(readme, "figures", headlines())
     for name, text in (("results", summary()), ("costs", costs()), ("limits", limits_table())):
         for_whom = between(for_whom, name, text)
     return {README: readme, FOR_WHOM: for_whom}
@@ -327,7 +327,7 @@ def main() -> None:
     PAGE.with_suffix("").mkdir(exist_ok=True)
     for path, text in {**pages(), **summaries()}.items():
         path.write_text(text)
-    print(headlines(), headline(), sep="\n\n")
+    print(headlines())
 
 
 if __name__ == "__main__":

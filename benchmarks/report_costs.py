@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.report_sections import RESULTS, error, load, number, seconds, table
+from benchmarks.report_sections import RESULTS, commit, error, load, number, seconds, table
 
 
-def int8_result() -> dict[str, Any] | None:
+def int8_name() -> str:
     """The products of `benchmarks.int8_cpu` that stand for CPUs: with all threads and the BLAS as it is."""
     names = sorted(path.stem for path in RESULTS.glob("int8_cpu*.json"))
     plain = [n for n in names if not re.search(r"CORETYPE|OMP_NUM|--threads", load(n)["command"])]
-    return load((plain or names)[0]) if names else None
+    return (plain or names or [""])[0]
 
 
-def linalg_result() -> dict[str, Any] | None:
+def linalg_name() -> str:
     """The linear algebra on a CPU."""
     names = sorted(path.stem for path in RESULTS.glob("linalg_*.json"))
-    return next((load(name) for name in names if "--gpu" not in load(name)["command"]), None)
+    return next((name for name in names if "--gpu" not in load(name)["command"]), "")
 
 
 def _row(data: dict[str, Any] | None, rows: str = "results", /, **of: Any) -> dict[str, Any] | None:
@@ -30,7 +30,7 @@ def _row(data: dict[str, Any] | None, rows: str = "results", /, **of: Any) -> di
 
 def product_on_cpu(n: int, dtype: str = "float64") -> tuple[float, float, str] | None:
     """Seconds of NumPy's and our product of normal matrices, and on what."""
-    data = int8_result()
+    data = load(int8_name())
     if data and data["kernels"] and (row := _row(data, n=n, dtype=dtype)):
         machine = f"CPU with {_UNITS[data['kernels'][0]]}, {data['cores']} cores"
         return row["seconds"]["numpy"], row["seconds"]["ours"], machine
@@ -48,6 +48,12 @@ _UNITS = {
 """What multiplies bytes, by kernel, as its makers call it."""
 
 
+def _at(*names: str) -> str:
+    """Return the commits of results, in brackets at the end of a sentence."""
+    commits = list(dict.fromkeys(filter(None, map(commit, names))))
+    return f" (commit{'s' * (len(commits) > 1)} {', '.join(commits)})." if commits else "."
+
+
 def headlines() -> str:
     """Three lines for the README: a GPU, a CPU, a solve."""
     return "\n".join(f"- {line}" for line in _headlines())
@@ -60,23 +66,22 @@ def _headlines() -> Iterator[str]:
             "**On an H200**, a product of two float64 matrices of order 8192 takes "
             f"{number(1 / gpu['ratio'], 2)} times as long as "
             f"cuBLAS's, with an error of {error(gpu['ours']['max'])} instead of "
-            f"{error(gpu['native']['max'])}."
+            f"{error(gpu['native']['max'])}{_at('dgemm_h200')}"
         )
     if cpu := product_on_cpu(2048):
         native, ours, machine = cpu
-        total = _row(load("reductions_cpu"), "seconds", what="sum, normal")
-        yield (
-            f"**On a {machine}**, one of order 2048 takes {number(ours / native, 2)} times as long as NumPy's"
-            + (
-                f"; a sum of 10⁶ numbers {number(total['ours'] / total['native'], 2)} times."
-                if total
-                else "."
-            )
-        )
-    solve = _row(linalg_result(), row="verified.solve", n=1000, digits=3)
+        measured = int8_name() if machine != "CPU" else "dgemm_cpu"
+        ratio = number(ours / native, 2)
+        text = f"**On a {machine}**, one of order 2048 takes {ratio} times as long as NumPy's"
+        if total := _row(load("reductions_cpu"), "seconds", what="sum, normal"):
+            ratio = number(total["ours"] / total["native"], 2)
+            yield f"{text}; a sum of 10⁶ numbers {ratio} times{_at(measured, 'reductions_cpu')}"
+        else:
+            yield text + _at(measured)
+    solve = _row(load(linalg_name()), row="verified.solve", n=1000, digits=3)
     yield "**A solve**: `ozaki.linalg.verified.solve` proves a bound for every component" + (
         f", in {number(solve['ratio'], 2)} times the time of `np.linalg.solve` for 1000 unknowns "
-        "(condition number 10³)."
+        f"(condition number 10³){_at(linalg_name())}"
         if solve
         else ", or says that it could not (`python -m benchmarks.linalg` times it)."
     )
@@ -146,7 +151,7 @@ def _first_calls() -> Iterator[str]:
 
 def _solves() -> Iterator[str]:
     for data, where, native in (
-        (linalg_result(), "on a CPU", "np.linalg.solve"),
+        (load(linalg_name()), "on a CPU", "np.linalg.solve"),
         (load("linalg_h200"), "on an H200", "cupy.linalg.solve"),
     ):
         rows = [r for r in (data or {"results": ()})["results"] if r["row"] in ("solve", "verified.solve")]
