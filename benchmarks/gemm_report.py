@@ -123,7 +123,7 @@ def peers_section(name: str) -> str:
         for r in rows
     ]
     text = (
-        "Speed in TF and largest error of each, all in one run, which is another than that of "
+        "Speed in TF and largest error of each, all in one run, not in that of "
         "[FP64 products](fp64-gpu.md): ratios of two runs differ by some per cent."
     )
     if any(n.startswith("GEMMul8") for n in names):

@@ -235,11 +235,9 @@ def reductions_section(name: str) -> str:
     )
     if "bytes_for_sum_of_1e8" in data:
         note += (
-            " In the rows of sums of a number of elements, calls of the others come between ours, and "
-            "the numbers "
-            "are no longer in the caches; in the rows below them each is called again and again. So 10⁶ "
-            "normal "
-            "numbers have two ratios."
+            " Sums of a given number of elements take turns with calls of the others, so that the numbers "
+            "are no longer in the caches; in the rows below, each call is repeated at once. Hence the two "
+            "ratios of 10⁶ normal numbers."
         )
         note += f" A sum of 10⁸ allocates {data['bytes_for_sum_of_1e8'] / 1e6:.1f} MB."
     return section(f"Sums and dot products, {device(data)}", name, note, table(header, rows))
@@ -269,8 +267,8 @@ def everyday_section(name: str) -> str:
     return section(
         f"Integers, symmetric products, groups, {device(data)}",
         name,
-        f"A call, in {data['unit']}. Beside integers of 63 bits stands what wraps around; "
-        "beside `gram` our own full product.",
+        f"A call, in {data['unit']}. Native products of integers of 63 bits wrap around. *Full* is our own "
+        "product without the symmetry of `gram`.",
         table(" | ".join(["function", *whose]), rows),
     )
 

@@ -162,7 +162,7 @@ def _watch(*factors: Factor) -> None:
     for x in factors:
         if x.prepared and id(x) not in _watched:
             finalize(x, _forget_prepared, id(x))
-            _watched.add(id(x))  # last: two finalizers do no harm, none would
+            _watched.add(id(x))  # after it: a second finalizer is harmless, a missing one is not
 
 
 def _forget_prepared(number: int) -> None:

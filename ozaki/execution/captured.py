@@ -71,7 +71,7 @@ DECIDING = _Variant(0, DECIDES)
 
 @dataclass(frozen=True)
 class _Answers:
-    """What a graph computes for the host, on the device or on its way: as much as its evidence takes.
+    """The numbers that a graph computes for the host, on the device or on their way; unused ones are None.
 
     Attributes
     ----------

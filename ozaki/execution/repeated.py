@@ -26,7 +26,7 @@ from ozaki.product.request import forced
 from ozaki.tuning import LAYOUTS_KNOWN
 
 _known: dict[tuple[Any, ...], cache.Question] = {}
-"""By layout: what is asked of the cache. Layouts are data, and answers for as long as the cache has them."""
+"""By layout of the arrays: the question that such a call puts to the cache. A question holds no memory."""
 
 
 def product_again(multiply: Callable[..., Array], a: Any, b: Any, options: dict[str, Any]) -> Array:

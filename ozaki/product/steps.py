@@ -164,9 +164,10 @@ def _specification(pair: Pair, widths: tuple[int, int], log2_c: float) -> Produc
 def scales_at_once(pair: Pair, wider: int | None = None) -> tuple[Scales, PendingNumbers | None] | None:
     """Return the norm scales and, if a certificate is wanted, their bounds, by one launch on a GPU.
 
-    Where rows suit it, that launch splits the factors, too, which keep all that is known of them. Of small
-    ones the scales are all that is kept. None if neither is done. With `wider` bits of integers, it leaves
-    what a pairwise bound takes of the factors, or nothing is done.
+    Where the lengths of rows allow it, that launch splits the factors, too; scales, bounds and words are then
+    kept in the factors. Of small factors only the scales are kept. Return None where neither launch takes the
+    product. With `wider` bits of integers, the launch also leaves what a pairwise bound
+    needs of the factors, or nothing is launched.
     """
     if pair.symmetric or pair.prepared:
         return None

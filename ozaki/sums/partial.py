@@ -59,7 +59,7 @@ class PartialSums:
 
     @classmethod
     def merged(cls, sums: Sequence[PartialSums]) -> PartialSums:
-        """Return the sum of several, in short form if these are and it will do; they are left as they are."""
+        """Return the sum of several, in windows if all are and their sum fits; they stay unchanged."""
         dtype, shape = sums[0].dtype, sums[0].shape
         if all(x.register is None for x in sums):
             together = [_combined(chain(*parts)) for parts in zip(*(x.windows for x in sums), strict=True)]

@@ -99,7 +99,7 @@ def digits_of(summands: Sequence[Summands]) -> DigitRange:
 def in_memory_order(summands: Sequence[Summands], reduced: int) -> tuple[Sequence[Summands], tuple[int, ...]]:
     """Put the reduced axes, and the others, in the order of their steps in memory.
 
-    Return also which of the others is where.
+    Return also the order of the axes that are kept, numbered without the reduced ones.
     """
     x = summands[0].factors[0]
     if x.ndim < 2:
