@@ -8,11 +8,11 @@ Why the iteration ends. Let β₁ be the last number beside the diagonal of T, o
 it (1 if there is none). A sweep with Wilkinson's shift takes β₁²β₂ to at most β₁²β₂/√2, and to 0 in a block
 of two (Hoffmann and Parlett, A new proof of global convergence for the tridiagonal QL algorithm). One that
 does not has stalled: β₁ or β₂ consists of rounding errors, a few units roundoff of the block's numbers.
-Clusters of equal values do that. After `PATIENCE` stalls every further one doubles the share of its
-neighbours below which a number is dropped, and takes the absolute bound up by eight octaves, which passes
-every number after some forty. So each value of the diagonal takes a bounded number of stalled sweeps, between
-which β₁²β₂ > 0 shrinks by √2 with every sweep. One sweep of a block with a zero on its diagonal leaves its
-last column zero. What does not stall is dropped below u(|dᵢ| + |dᵢ₊₁|), as in Golub and Van Loan.
+Clusters of equal values do that. After `PATIENCE` stalls what is below 2u times the largest number of the
+block is dropped, and every further one doubles that bound, which passes all numbers after some fifty. So each
+value of the diagonal takes a bounded number of stalled sweeps, between which β₁²β₂ > 0 shrinks by √2 with
+every sweep. One sweep of a block with a zero on its diagonal leaves its last column zero. What does not stall
+is dropped below u(|dᵢ| + |dᵢ₊₁|), as in Golub and Van Loan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ozaki.linalg.small.language import text
 FORM = "ozaki.linalg.rotations_numba"
 
 NEGLIGIBLE = 2.0**-53
-"""What is beside the diagonal is dropped below this share of its two neighbours there."""
+"""u: what is beside the diagonal is dropped below this share of its two neighbours there."""
 
 TINY = 2.0**-250
 """Numbers below are zeros: squares and products of others are normal numbers."""
@@ -61,20 +61,31 @@ def corner(p: float, q: float, t: float) -> float:
 
 
 @text
-def dropped(stalls: int) -> tuple[float, float]:
-    """Return the share of its two neighbours, and the number, below which a number beside them is dropped."""
-    more = max(0, stalls - PATIENCE)
-    return ldexp(NEGLIGIBLE, more), ldexp(TINY, 8 * more)
+def dropped(stalls: int) -> float:
+    """Return the share of a block's largest number below which one beside the diagonal is dropped."""
+    return ldexp(NEGLIGIBLE, stalls - PATIENCE) if stalls > PATIENCE else 0.0
 
 
 @text
-def block(d: np.ndarray, e: np.ndarray, last: int, share: float, least: float) -> int:
+def block(d: np.ndarray, e: np.ndarray, last: int, share: float) -> int:
     """Return where the block that ends at `last` begins; what is negligible before it becomes 0."""
-    first = last
-    while first > 0 and abs(e[first - 1]) > max(share * (abs(d[first - 1]) + abs(d[first])), least):
-        first -= 1
+    first = beginning(d, e, last, TINY)
+    if share > 0:
+        largest = abs(d[last])
+        for k in range(first, last):
+            largest = max(largest, max(abs(d[k]), abs(e[k])))
+        first = beginning(d, e, last, max(TINY, share * largest))
     if first > 0:
         e[first - 1] = 0
+    return first
+
+
+@text
+def beginning(d: np.ndarray, e: np.ndarray, last: int, least: float) -> int:
+    """Return where the numbers above e's last one begin that neither their neighbours nor `least` pass."""
+    first = last
+    while first > 0 and abs(e[first - 1]) > max(NEGLIGIBLE * (abs(d[first - 1]) + abs(d[first])), least):
+        first -= 1
     return first
 
 
@@ -188,11 +199,11 @@ def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) ->
 
     last, stalls = len(d) - 1, 0
     while last > 0:
-        first = form.block(d, e, last, *dropped(stalls))
+        first = form.block(d, e, last, dropped(stalls))
         if first == last:
             last, stalls = last - 1, 0
             continue
-        stalls += sweep(d, e, first, last, angles[pending])
+        stalls += bool(sweep(d, e, first, last, angles[pending]))
         spans[pending], pending = (first, last), pending + 1
         if pending == SWEEPS_TOGETHER:
             apply()

@@ -13,7 +13,7 @@ _NUMBERS, _ANGLES = float64[::1], float64[:, :, ::1]
 _SWEEP = boolean(_NUMBERS, _NUMBERS, int64, int64, _ANGLES)
 
 
-block = jit(int64(_NUMBERS, _NUMBERS, int64, float64, float64))(rotations.block)
+block = jit(int64(_NUMBERS, _NUMBERS, int64, float64))(rotations.block)
 tridiagonal_sweep = jit(_SWEEP)(rotations.tridiagonal_sweep)
 bidiagonal_sweep = jit(_SWEEP)(rotations.bidiagonal_sweep)
 

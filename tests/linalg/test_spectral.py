@@ -189,16 +189,28 @@ def test_zeros_on_the_diagonal_are_found_by_one_sweep(zeros, size):
 
 
 def test_stalled_sweeps_end_with_what_they_leave_dropped(monkeypatch):
-    """Sweeps that change nothing, as of rounding errors: numbers are dropped within PATIENCE + 40 of them."""
+    """Sweeps that change nothing, as of rounding errors: numbers are dropped within PATIENCE + 60 of them."""
+    sweeps = []
     for sweep in ("tridiagonal_sweep", "bidiagonal_sweep"):
-        monkeypatch.setattr(rotations, sweep, lambda *_: True)
+        monkeypatch.setattr(rotations, sweep, lambda *_: sweeps.append(1) or np.True_)
     monkeypatch.setattr(rotations, "compiled", lambda _: None)
     for matrices in ([np.eye(3)], [np.eye(3), np.eye(3)]):
         d, e = np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.5, 0.0])
         rotations.diagonalize(d, e, matrices)
         assert not e.any()
-    share, least = rotations.dropped(rotations.PATIENCE)
-    assert (share, least) == (rotations.NEGLIGIBLE, rotations.TINY)
+        assert rotations.PATIENCE < len(sweeps) < 2 * (rotations.PATIENCE + 60)
+        sweeps.clear()
+    assert rotations.dropped(rotations.PATIENCE) == 0
+    assert rotations.dropped(rotations.PATIENCE + 1) == 2 * rotations.NEGLIGIBLE
+
+
+def test_what_stalls_is_dropped_and_nothing_larger():
+    """Rounding errors of zeros that are equal, beside a number that joins two large ones."""
+    d, e = np.array([3.0, -3.0, 0.0, 0.0]), np.array([2.0**-46, 2.0**-58, 2.0**-58, 0.0])
+    assert rotations.block(d, e, 3, rotations.dropped(rotations.PATIENCE + 3)) == 3
+    assert rotations.block(d, e, 2, rotations.dropped(rotations.PATIENCE + 3)) == 2
+    assert e.tolist() == [2.0**-46, 0, 0, 0]
+    assert rotations.block(d, e, 1, rotations.dropped(rotations.PATIENCE + 3)) == 0
 
 
 @needs_numba

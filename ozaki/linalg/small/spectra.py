@@ -51,8 +51,7 @@ def diagonalize(d, e, left, right, bidiagonal, angles):
     """Make T, or B, diagonal; the rows on the left, or on both sides, become products with rotations."""
     last, stalls = len(d) - 1, 0
     while last > 0:
-        share, least = dropped(stalls)
-        first = block(d, e, last, share, least)
+        first = block(d, e, last, dropped(stalls))
         if first == last:
             last -= 1
             stalls = 0
