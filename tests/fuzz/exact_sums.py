@@ -120,9 +120,16 @@ def rows_of(x: np.ndarray, axes: tuple[int, ...], where=True, initial=None) -> l
     return [(row[mask], not mask.all()) for row, mask in zip(rows, masks, strict=True)]
 
 
+def without_nan_after_the_first(row: np.ndarray, left_out: bool) -> tuple[np.ndarray, bool]:
+    """A row without the NaN among the numbers that are summed; what the sum begins with stays."""
+    kept = row == row
+    kept[:1] = True
+    return row[kept], left_out or not kept.all()
+
+
 def reduction(name: str):
     """The check of a reduction of one array."""
-    row, reference = REDUCTIONS[name], REFERENCES[name]
+    row = REDUCTIONS[name]
 
     def body(draw: Draw) -> None:
         x = array_of(draw, "x", (*FLOATS, *FLOATS, *INTEGERS))
@@ -144,7 +151,10 @@ def reduction(name: str):
         result = target if out is None else out.dtype
         fmt, count = FORMATS[part_dtype(result)], 1 if row.real or x.dtype.kind != "c" else 2
         ddof = {"ddof": options["ddof"]} if "ddof" in options else {}
-        found = [reference(*r, **ddof) for r in ((kept, fmt, less) for kept, less in rows)]
+        of_row = REFERENCES["sum" if "initial" in options else name]
+        if row.skip_nan and "initial" in options:
+            rows = [without_nan_after_the_first(*r) for r in rows]
+        found = [of_row(r, fmt, less, **ddof) for r, less in rows]
         expected = complete(list(np.array(found, np.float64).reshape(-1, count).T), shape, result)
         got = getattr(ozaki, name)(x, dtype=dtype, out=out, **options)
         check_reduction(draw, name, got, expected, out)
