@@ -116,7 +116,7 @@ def _about_given(
 
 def averages(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
     parts, (total,) = sums
-    return [_weighted(part, total, rounding) for part in parts]
+    return [_weighted(part.on_host(), total.on_host(), rounding) for part in parts]
 
 
 def quotients(sums: FixedPoint, counts: Counts, rounding: Rounding) -> np.ndarray:
