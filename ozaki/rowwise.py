@@ -407,5 +407,6 @@ def _store(x: np.ndarray, out: np.ndarray) -> None:
 
 
 def _rounded(x: Array, dtype: np.dtype) -> Array:
-    put_one_nan(x)
-    return round_to(x, FORMATS[dtype.name])
+    result = round_to(x, FORMATS[dtype.name])
+    put_one_nan(result)
+    return result

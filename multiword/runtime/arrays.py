@@ -366,7 +366,11 @@ def put_one_nan(x: Array) -> None:
     """Replace every NaN by the canonical one: processors make them of either sign, and pass payloads on."""
     for part in real_parts(x):
         nan = part.dtype.type(np.nan)  # nothing is converted
-        if is_cupy(part):
+        if is_cupy(part) and part.itemsize == 2:  # as words: CuPy takes bfloat16 by way of float32
+            infinite, canonical = np.array([np.inf, nan], part.dtype).view(np.uint16)
+            words = part.view(np.uint16)
+            words[...] = namespace(part).where((words & 0x7FFF) > infinite, canonical, words)
+        elif is_cupy(part):
             part[...] = namespace(part).where(namespace(part).isnan(part), nan, part)
         else:
             np.copyto(part, nan, where=np.isnan(part))

@@ -20,6 +20,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     on_host,
     overlap,
+    put_one_nan,
     quietly,
     to_float64,
 )
@@ -208,7 +209,7 @@ def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array
         values = by_integers(name, dtype, [on_host(a[ties]) for a in x])
         words[ties] = xp.asarray(values.view(np.uint16))
     if is_cupy(result):
-        words[xp.isnan(wide)] = np.full(1, np.nan, dtype).view(np.uint16)[0]
+        put_one_nan(result)
     return result
 
 
