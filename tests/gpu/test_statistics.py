@@ -104,7 +104,7 @@ def test_windows_are_decided_by_kernels(cupy, on_host, shape, window, dtype, nam
     for y in (x, x + 3, np.round(x)):
         for axis in range(x.ndim):
             for center in (False, True):
-                same_on_the_gpu(ROLLING[name], y, window, axis, 1, center)
+                same_on_the_gpu(ROLLING[name], y, window=window, axis=axis, min_count=1, center=center)
     assert not on_host
 
 
@@ -143,4 +143,4 @@ def test_windows_of_what_is_not_ordinary(cupy, monkeypatch, name, dtype):
             y = np.nan_to_num(case * 1e3, posinf=0, neginf=0) if dtype == "int32" else case
             y = np.clip(y, -1e9, 1e9).astype(dtype) if dtype == "int32" else y.astype(dtype)
         for window, least in ((1, 0), (7, 3), (400, 0), (10**9, 1)):
-            same_on_the_gpu(ROLLING[name], y, window, -1, least, window == 7)
+            same_on_the_gpu(ROLLING[name], y, window=window, min_count=least, center=window == 7)
