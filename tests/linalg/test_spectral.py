@@ -206,7 +206,7 @@ def test_stalled_sweeps_end_with_what_they_leave_dropped(monkeypatch):
 
 def test_what_stalls_is_dropped_and_nothing_larger():
     """Rounding errors of zeros that are equal, beside a number that joins two large ones."""
-    d, e = np.array([3.0, -3.0, 0.0, 0.0]), np.array([2.0**-46, 2.0**-58, 2.0**-58, 0.0])
+    d, e = np.array([3.0, -3.0, 0.0, 0.0]), np.array([2.0**-46, 2.0**-50, 2.0**-58, 0.0])
     assert rotations.block(d, e, 3, rotations.dropped(rotations.PATIENCE + 3)) == 3
     assert rotations.block(d, e, 2, rotations.dropped(rotations.PATIENCE + 3)) == 2
     assert e.tolist() == [2.0**-46, 0, 0, 0]
