@@ -81,7 +81,7 @@ def _matching(pattern: str) -> list[str]:
     return sorted(path.stem for path in RESULTS.glob(f"{pattern}.json"))
 
 
-PRODUCTS = "Products in double precision"
+PRODUCTS = "Products"
 CORES = "Tensor cores"
 
 PARTS = (
@@ -107,28 +107,28 @@ PARTS = (
     ),
     Part(
         "precisions",
-        "Single precision and complex on a GPU",
+        "Single precision and complex products on a GPU",
         "`accurate_sgemm`, `accurate_zgemm` and `accurate_cgemm` beside cuBLAS.",
         (("precisions_h200", gemm_section),),
         PRODUCTS,
     ),
     Part(
         "int8-cpu",
-        "On a CPU with int8 instructions",
+        "Products on a CPU with int8 instructions",
         "Square products on int8 words beside the native routines, on three machines.",
         (("int8_cpu*", int8_section),),
         PRODUCTS,
     ),
     Part(
         "cpu",
-        "On any CPU",
+        "Products on any CPU",
         "Products of every size from 1 × 1 on, stacks, correct rounding.",
         (("dgemm_cpu", gemm_section), ("products_cpu", products_section)),
         PRODUCTS,
     ),
     Part(
         "peers",
-        "Other libraries, energy, steps",
+        "Other libraries, energy, steps of a product",
         "GEMMul8 and cuBLAS's own emulation in the same run; joules; where the time goes.",
         (("peers_h200", peers_section), ("energy_h200", energy_section), ("steps_h200", steps_section)),
         PRODUCTS,

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 def program(name):
@@ -17,12 +18,23 @@ def program(name):
     return module
 
 
+def on_page(name):
+    """What a guide shows of its program's output."""
+    return re.search(r"```text\n(.*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)[1]
+
+
+def form(text):
+    """An output without what may differ from machine to machine."""
+    return re.sub(r"-?\d+(\.\d+)?|True|False", "#", text)
+
+
 def test_the_sensor_pipeline_forgets_what_is_broken(capsys):
     pipeline = program("sensor_pipeline")
     pipeline.main()
     shown = capsys.readouterr().out
     assert "the broken value among them: True" in shown
     assert "rows in another order, the same bits: True" in shown
+    assert form(shown).startswith(form(on_page("data.md")))
     assert int(re.search(r"with other bits: (\d+) of 96", shown)[1]) > 0
     x = pipeline.readings(np.random.default_rng(5))[1]
     assert abs(pipeline.by_differences(x)[160] - np.nanmean(x[131:161])) > 0.1
@@ -55,7 +67,10 @@ def split(data):
 def test_the_disordered_chain_does_not_depend_on_who_computes_what(capsys):
     pytest.importorskip("scipy.sparse")
     program("disordered_chain").main()
-    ours, native = capsys.readouterr().out.split("NumPy and SciPy:")
+    shown = capsys.readouterr().out
+    assert form(shown) == form(on_page("physics.md"))
+    ours, native = shown.split("NumPy and SciPy:")
+    assert on_page("physics.md").startswith(ours), "on every machine"
     assert ours.count("the same bits: True") == 4
     assert "the same bits: False" in native
     numbers = [np.array(re.findall(r"energy (-\d\.\d+) ± (0\.\d+)", half), float) for half in (ours, native)]
