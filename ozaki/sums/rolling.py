@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host
+from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host, where_lies
 from multiword.runtime.compiled import compiled
 from multiword.runtime.options import exactly, integer
 from ozaki.public import public
@@ -225,10 +225,11 @@ def _complete(
     certain: Array,
 ) -> None:
     """Compute what is not certain, window by window, on the host."""
-    rows, values, undecided = on_host(x), [], on_host(~certain)
-    for row, i in zip(*np.nonzero(undecided), strict=True):
+    rows, values, undecided = on_host(x), [], namespace(x).flatnonzero(~certain)
+    for index in on_host(undecided).tolist():
+        row, i = divmod(index, x.shape[1])
         end = i + ahead + 1
         window = rows[row, max(0, end - length) : end]
         few = np.count_nonzero(window == window) < least
         values.append(np.nan if few else REDUCTIONS[name].of((window,), (0,), target, **options))
-    result[~certain] = namespace(x).asarray(np.array(values, np.float64))
+    result.reshape(-1)[undecided] = where_lies(x, np.array(values, np.float64))

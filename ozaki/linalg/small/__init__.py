@@ -7,5 +7,5 @@ products        "normwise" products, exactly in slices, rounded once
 factorizations  LU, triangular systems, Cholesky and QR of one matrix
 spectra         eigenpairs and singular triplets of one matrix
 calls           a stack: memory and threads
-printing        texts in CUDA, for which `language.cuh` has what they call
+printing        what texts call, in CUDA; `multiword/runtime/printing.py` prints them
 """

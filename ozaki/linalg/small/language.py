@@ -1,4 +1,4 @@
-"""What texts are made of: Python that numba compiles as it stands, and that `printing` prints for a GPU.
+"""What texts are made of: Python that numba compiles as it stands, and which is printed for a GPU.
 
 A text is a function of numbers and of C-contiguous arrays. Its loops over `across` have iterations that do
 not depend on one another, and that write to different numbers; they call functions of numbers alone. A
