@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial, wraps
+from functools import cache, cached_property, lru_cache, partial, wraps
 from importlib import import_module
 from inspect import signature
 from types import NoneType
@@ -155,8 +155,14 @@ def is_sparse(x: object) -> bool:
     >>> is_sparse([1.0])
     False
     """
-    kinds = (getattr(sys.modules.get(name), base, None) for name, base in _SPARSE)
-    return any(kind is not None and isinstance(x, kind) for kind in kinds)
+    return _is_sparse_type(type(x))
+
+
+@lru_cache(1024)
+def _is_sparse_type(kind: type) -> bool:
+    """Whether a type is one of sparse matrices; a subclass exists only after the module with its base."""
+    bases = (getattr(sys.modules.get(name), base, None) for name, base in _SPARSE)
+    return any(base is not None and issubclass(kind, base) for base in bases)
 
 
 _SPARSE = (
@@ -189,7 +195,7 @@ def _elsewhere(
 
     TypeError for an option that only the function here has.
     """
-    there = getattr(import_module(module), name)
+    there = getattr(sys.modules.get(module) or import_module(module), name)
     if options:
         here, taken = signature(function).parameters, signature(there).parameters
         if refused := [option for option in options if option in here and option not in taken]:

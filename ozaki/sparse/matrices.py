@@ -123,16 +123,17 @@ class Matrix:
     def _of_diagonals(self) -> Iterator[Piece]:
         """Number what each diagonal has inside of the matrix, of which DIA stores more."""
         height, width = self.shape[::-1] if self.transposed else self.shape
-        offsets, xp = _long(self.indices[0]), namespace(self.values)
+        offsets, xp, length = _long(self.indices[0]), namespace(self.values), self.values.shape[1]
         starts = xp.maximum(offsets, 0)
-        ends = xp.minimum(min(self.values.shape[1], width), offsets + height)
+        ends, numbers = xp.minimum(min(length, width), offsets + height), self.values.reshape(-1)
         pointers = xp.zeros(len(offsets) + 1, np.int64)
         pointers[1:] = xp.cumsum(xp.maximum(ends - starts, 0))
         for start in range(0, entries := int(pointers[-1]), PIECE):
             end = min(start + PIECE, entries)
             lines = expanded(pointers, start, end)
             columns = xp.arange(start, end) + (starts - pointers[:-1])[lines]
-            yield Piece(columns - offsets[lines], columns, self.values[lines, columns])
+            values = numbers.take(lines * length + columns)
+            yield Piece(columns - offsets[lines], columns, values)
 
     def _of_blocks(self) -> Iterator[Piece]:
         pointers, indices = self.indices

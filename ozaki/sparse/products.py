@@ -150,8 +150,8 @@ def _by_rows(matrix: Matrix, numbers: Sequence[np.ndarray], single: bool, out: n
 def _over_rows(work: Callable[[slice], None], pointers: np.ndarray, height: int) -> None:
     """Call work(rows) for all rows, in threads that have about as many entries each."""
     entries = int(pointers[-1])
-    shares = min(thread_count(), entries // SPARSE_ENTRIES_OF_A_THREAD) or 1
-    if shares == 1:
+    shares = entries // SPARSE_ENTRIES_OF_A_THREAD
+    if shares < 2 or (shares := min(thread_count(), shares)) < 2:
         work(slice(0, height))
         return
     cuts = np.searchsorted(pointers, [entries * share // shares for share in range(1, shares)])
