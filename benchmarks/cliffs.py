@@ -389,7 +389,46 @@ def rows_of_linalg(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
             )
 
 
-PARTS = (rows_of_sums, rows_of_groups, rows_of_functions, rows_of_products, rows_of_linalg)
+GRIDS = (10, 50, 300)
+"""Laplacians of squares: five entries a row."""
+
+
+def rows_of_sparse(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
+    """Products, sums and residuals of sparse matrices in each format, beside SciPy's or CuPy's."""
+    import scipy.sparse as host
+
+    if xp is np:
+        sparse: Any = host
+    else:
+        import cupyx.scipy.sparse as sparse
+    for n in GRIDS if any(map(wanted, SPARSE)) else ():
+        line = host.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+        grid = host.csr_matrix(host.kronsum(line, line)).astype(dtype)
+        x, columns = drawn(xp, (n * n,), dtype), drawn(xp, (n * n, 40), dtype)
+        for form in ("csr", "csc", "coo", "dia"):
+            a = getattr(sparse, f"{form}_matrix")(grid.asformat(form))
+            for name, (ours, theirs) in SPARSE.items():
+                for b in (x, columns) if name == "sparse.matmul" else (x,):
+                    call = f"{form} {n * n}² by {1 if b.ndim == 1 else b.shape[1]}"
+                    yield Row(name, call, dtype, grid.nnz, partial(ours, a, b), partial(theirs, a, b))
+
+
+SPARSE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sparse.matmul": (ozaki.matmul, lambda a, x: a @ x),
+    "sparse.transposed": (lambda a, x: ozaki.matmul(a.T, x), lambda a, x: a.T @ x),
+    "sparse.residual": (lambda a, x: ozaki.residual(a, x, x), lambda a, x: x - a @ x),
+    "sparse.sum": (lambda a, x: ozaki.sum(a, axis=0), lambda a, x: a.sum(axis=0)),
+}
+"""What is asked of a sparse matrix and a vector, or several, of ours and of SciPy's or CuPy's."""
+
+PARTS = (
+    rows_of_sums,
+    rows_of_groups,
+    rows_of_functions,
+    rows_of_products,
+    rows_of_linalg,
+    rows_of_sparse,
+)
 
 
 def seconds(work: Callable[[], Any], xp: Any) -> float:

@@ -22,7 +22,7 @@ NEEDED = {
 """Optional packages that benchmarks measure."""
 
 
-OTHER_PARTS = ("groups", "functions", "products", "linalg")
+OTHER_PARTS = ("groups", "functions", "products", "linalg", "sparse")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -64,6 +64,7 @@ SMALLER = {
     "ROWS": ((5,), (4, 3)),
     "MATRICES": (3,),
     "STACKS": ((2, 3),),
+    "GRIDS": (3,),
     "PRODUCTS": (((3, 4), (4, 2)), ((2, 3, 3), (3, 3))),
 }
 """Sizes of the scan that take no time."""
