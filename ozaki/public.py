@@ -155,7 +155,8 @@ def is_sparse(x: object) -> bool:
     >>> is_sparse([1.0])
     False
     """
-    return _is_sparse_type(type(x))
+    kind: Any = type(x)
+    return _is_sparse_type(kind)
 
 
 @lru_cache(1024)

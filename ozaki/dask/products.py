@@ -23,9 +23,12 @@ from dask.array.utils import meta_from_array
 from multiword.engines import Engine
 from multiword.engines.moduli import ResidueSystem
 from multiword.runtime.arrays import Array, namespace, quietly
+from multiword.runtime.options import exactly
+from ozaki import api
 from ozaki.arguments import matrices_of, request_of, result_dtype
 from ozaki.dask.arguments import (
     SplitEvery,
+    as_chunk,
     known_chunks,
     like_arrays,
     partial_sums_a_task,
@@ -62,7 +65,8 @@ def matmul(
     Parameters
     ----------
     a, b : (m, k) and (k, n) Dask arrays, or vectors, with chunks of any known sizes, NumPy's or CuPy's; the
-        inner dimension is cut alike in both. A task holds a block of each, and a chunk of the result or,
+        inner dimension is cut alike in both. Of stacks, whose leading dimensions broadcast, each task has
+        whole matrices. A task holds a block of each, and a chunk of the result or,
         where the inner dimension is cut, its residues: for float64 about 16 bytes an element with fp64 words,
         10 to 20 with int8. One of them may have sparse matrices for chunks, SciPy's or CuPy's, as
         `map_blocks(scipy.sparse.csr_matrix)` makes them: a task has all blocks along the inner dimension,
@@ -78,13 +82,13 @@ def matmul(
 
     Returns
     -------
-    (m, n) Dask array, or a vector or a number, as for `numpy.matmul`, with the chunks of a's rows and b's
-    columns.
+    (..., m, n) Dask array, or a vector or a number, as for `numpy.matmul`, with the chunks of a's rows and
+    b's columns.
 
     Raises
     ------
     TypeError, MemoryError : as `ozaki.matmul`, in a task where the numbers decide, which the error names.
-    ValueError : as `ozaki.matmul`; chunks of unknown sizes; stacks.
+    ValueError : as `ozaki.matmul`; chunks of unknown sizes.
 
     References
     ----------
@@ -102,25 +106,52 @@ def matmul(
         return sparse_product(a, b, accuracy)
     x, y = known_chunks(a, "a"), known_chunks(b, "b")
     like_arrays(a=x, b=y)
-    for name, array in (("a", x), ("b", y)):
-        if array.ndim not in (1, 2):
-            raise ValueError(
-                f"{name} must be a matrix or a vector, got shape {array.shape}; for stacks, "
-                "dask.array.map_blocks(ozaki.matmul, …) multiplies chunks of whole matrices"
-            )
     if scheme not in ("auto", "residues"):
         raise ValueError(f"scheme must be 'auto' or 'residues' for Dask arrays, got {scheme!r}")
-    left, right, _ = matrices_of(x, y)
+    left, right, stack = matrices_of(x, y)
     dtype = result_dtype(x._meta, y._meta)
     chosen = TARGETS[dtype].name if accuracy is None else accuracy
     options: dict[str, Any] = {"accuracy": chosen, "engine": engine, "workspace": workspace}
     request: MakeRequest = partial(request_of, scheme="residues", word=None, **options)
     request(x._meta)  # refuses what every task would refuse
-    split_every = partial_sums_a_task(split_every, left.numblocks[1:])
-    out = _product(left, right, dtype, request, split_every)
+    if stack:
+        out = _stacks(left, right, dtype, {**options, "scheme": scheme})
+    else:
+        split_every = partial_sums_a_task(split_every, left.numblocks[1:])
+        out = _product(left, right, dtype, request, split_every)
     if x.ndim == 1:
-        out = out[0]
+        out = out[..., 0, :]
     return out[..., 0] if y.ndim == 1 else out
+
+
+def _stacks(a: da.Array, b: da.Array, dtype: np.dtype, options: dict[str, Any]) -> da.Array:
+    """The products of stacks, in chunks of whole matrices, each of which has the bits that it has alone."""
+    ndim, chunks = max(a.ndim, b.ndim), {-2: a.chunks[-2], -1: b.chunks[-1]}
+    declared, (*stack, i, h, j) = (a.dtype, b.dtype), range(ndim + 1)
+    a, b = (without_empty_chunks(x).rechunk({-2: -1, -1: -1}) for x in (a, b))
+    of_a, of_b = ((*stack[ndim - x.ndim :], *matrix) for x, matrix in ((a, (i, h)), (b, (h, j))))
+    multiply = task(
+        f"{_TASK}, products of stacks", _multiply_stacks, declared=declared, dtype=dtype, options=options
+    )
+    out = da.blockwise(
+        multiply,
+        (*stack, i, j),
+        *(a, of_a, b, of_b),
+        concatenate=True,
+        dtype=dtype,
+        meta=meta_from_array(a._meta, ndim=ndim, dtype=dtype),
+        token="ozaki-matmul-stacks",
+    )
+    return out.rechunk(chunks)
+
+
+def _multiply_stacks(
+    x: Array, y: Array, *, declared: tuple[np.dtype, np.dtype], dtype: np.dtype, options: dict[str, Any]
+) -> Array:
+    """The products of a chunk."""
+    given = zip("ab", (x, y), declared, strict=True)
+    left, right = (exactly(name, as_chunk(z, name, of), dtype) for name, z, of in given)
+    return api.matmul(left, right, **options)
 
 
 def _product(
