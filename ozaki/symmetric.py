@@ -82,7 +82,7 @@ def gram(
     return multiply_pair(pair, 1.0, None, None, None)
 
 
-@public("Covariances and distances")
+@public("Covariances and distances", dask=True)
 @on_device_of_arrays
 def cov(
     x: Any,
@@ -145,9 +145,14 @@ def cov(
     with quietly(x):
         scaled, exponents = _scaled(x)
         covariances = _covariances(scaled, exact_ddof(ddof), accuracy, workspace, **given)
-        result = namespace(x).ldexp(covariances, exponents[:, None] + exponents)
-        _put_diagonal(result, var(x, axis=1, ddof=ddof, **given))
-        return one_nan(result)
+        return unscaled_covariances(covariances, exponents, var(x, axis=1, ddof=ddof, **given))
+
+
+def unscaled_covariances(covariances: Array, exponents: Array, variances: Array) -> Array:
+    """Return the covariances of rows before they were scaled, with these variances on the diagonal."""
+    result = namespace(covariances).ldexp(covariances, exponents[:, None] + exponents)
+    _put_diagonal(result, variances)
+    return one_nan(result)
 
 
 def _variables(x: Any, y: Any, rowvar: bool) -> Array:
@@ -179,9 +184,14 @@ def _weights(x: Array, fweights: Any, aweights: Any) -> dict[str, Array]:
 def _scaled(x: Array) -> tuple[Array, Array]:
     """Return rows times powers of two, the largest number from 1/2 to 1, and the exponents taken off."""
     xp = namespace(x)
-    largest = abs(x).max(axis=1) if x.size else xp.zeros(len(x))
-    exponents = xp.where(xp.isfinite(largest), xp.frexp(largest)[1], 0)
+    exponents = exponents_of(abs(x).max(axis=1) if x.size else xp.zeros(len(x)))
     return xp.ldexp(x, -exponents[:, None]), exponents
+
+
+def exponents_of(largest: Array) -> Array:
+    """Return the exponents that bring numbers to 1/2 to 1, and 0 for those that are not finite."""
+    xp = namespace(largest)
+    return xp.where(xp.isfinite(largest), xp.frexp(largest)[1], 0)
 
 
 def _covariances(
@@ -193,7 +203,12 @@ def _covariances(
     deviations = x - mean(x, axis=1, keepdims=True)
     sums = exact_sum(deviations, axis=1)
     product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
-    return (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, 0))
+    return corrected(product, sums, n, ddof)
+
+
+def corrected(product: Array, sums: Array, n: int, ddof: Fraction) -> Array:
+    """Return the covariances from rounded deviations: the sums of their products, and their own."""
+    return (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, Fraction(0)))
 
 
 def _weighted_covariances(
@@ -220,7 +235,7 @@ def _weighted_covariances(
     return lower + namespace(x).tril(result, -1).T
 
 
-@public("Covariances and distances")
+@public("Covariances and distances", dask=True)
 @on_device_of_arrays
 def corrcoef(
     x: Any,
@@ -257,15 +272,21 @@ def corrcoef(
            [-1.,  1.]])
     """
     x = _variables(x, y, rowvar)
-    xp, given = namespace(x), _weights(x, fweights, aweights)
+    given = _weights(x, fweights, aweights)
     with quietly(x):
         x, _ = _scaled(x)
-        deviation = xp.sqrt(var(x, axis=1, **given))
-        lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
-        result = _covariances(x, Fraction(0), accuracy, workspace, **given)
-        result = result / xp.maximum(deviation[:, None], deviation) / lower
-        _put_diagonal(result, deviation / deviation)
-        return one_nan(xp.clip(result, -1.0, 1.0))
+        covariances = _covariances(x, Fraction(0), accuracy, workspace, **given)
+        return correlations(covariances, var(x, axis=1, **given))
+
+
+def correlations(covariances: Array, variances: Array) -> Array:
+    """Return correlation coefficients from covariances and variances, which are rounded once."""
+    xp = namespace(covariances)
+    deviation = xp.sqrt(variances)
+    lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
+    result = covariances / xp.maximum(deviation[:, None], deviation) / lower
+    _put_diagonal(result, deviation / deviation)
+    return one_nan(xp.clip(result, -1.0, 1.0))
 
 
 def _put_diagonal(x: Array, values: Array) -> None:

@@ -11,6 +11,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
     rolling        windows, each chunk with what it needs of its neighbours
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
                    one for all blocks
+    covariances    of exact means and a product
     sparse         products of chunks that are sparse matrices
     flox           reductions by group for flox, whose state are exact sums; imported by its own name
     arguments      what comes in, whole arrays and chunks; `tasks`: what all graphs share
@@ -18,6 +19,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
 Wants Dask (extra `dask`), which is imported here and nowhere else in the package.
 """
 
+from ozaki.dask.covariances import LAZY as _COVARIANCES
 from ozaki.dask.cumulative import cumsum  # noqa: F401
 from ozaki.dask.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.dask.groups import LAZY as _GROUPS
@@ -26,7 +28,7 @@ from ozaki.dask.reductions import LAZY as _LAZY
 from ozaki.dask.rolling import LAZY as _ROLLING
 from ozaki.public import forms_in as _forms_in
 
-globals().update(_LAZY | _ROLLING | _GROUPS | _ELEMENTARY)
+globals().update(_LAZY | _ROLLING | _GROUPS | _COVARIANCES | _ELEMENTARY)
 __all__ = _forms_in("dask")
 
 

@@ -229,8 +229,11 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.accurate_cgemm": (TYPE, lambda: ozaki.accurate_cgemm(*_WIDE, accuracy="exact")),
     "ozaki.matmul": (TYPE, lambda: ozaki.matmul(*_WIDE, accuracy="exact")),
     "ozaki.gram": (TYPE, lambda: ozaki.gram(_WIDE[0])),
-    "ozaki.cov": (TYPE, lambda: ozaki.cov(_WIDE[0])),
-    "ozaki.corrcoef": (TYPE, lambda: ozaki.corrcoef(_WIDE[0])),
+    **{
+        f"{module}.{name}": (TYPE, lambda m=module, name=name: np.asarray(function_of(m, name)(_WIDE[0])))
+        for module in ("ozaki", "ozaki.dask")
+        for name in ("cov", "corrcoef")
+    },
     "ozaki.cdist_squared": (TYPE, lambda: ozaki.cdist_squared(_WIDE[0], _WIDE[0])),
     "ozaki.einsum": (TYPE, lambda: ozaki.einsum("ab,bc", *_WIDE)),
     "ozaki.tensordot": (TYPE, lambda: ozaki.tensordot(*_WIDE, axes=1)),

@@ -184,6 +184,7 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
             takes="axes",
             **_DASK,
         ),
+        *_reductions("ozaki.dask", ("cov", "corrcoef"), takes="axes", base=MATRIX, holds="real", **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
