@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-import ozaki
-
 torch = pytest.importorskip("torch")
 pytest.importorskip("scipy.sparse")
 
+import ozaki.torch  # noqa: E402
 from tests.sparse.test_products import dense, numbers, reference, same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:`torch.jit")
@@ -55,8 +54,6 @@ def test_products_are_correctly_rounded(form, dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_gradients_are_correctly_rounded(form, dtype):
     """That of the sparse operand has its pattern."""
-    import ozaki.torch
-
     rng = np.random.default_rng(2)
     a, x, g = dense(rng, dtype), numbers(rng, (8, 3), dtype), numbers(rng, (6, 3), dtype)
     sparse = FORMS[form](torch.from_numpy(a)).requires_grad_()
@@ -71,8 +68,6 @@ def test_gradients_are_correctly_rounded(form, dtype):
 
 
 def test_products_on_a_pattern():
-    import ozaki.torch
-
     rng = np.random.default_rng(3)
     c, a, b = (numbers(rng, shape, np.float64) for shape in ((5, 4), (5, 6), (6, 4)))
     c[rng.random(c.shape) < 0.5] = 0
@@ -85,8 +80,6 @@ def test_products_on_a_pattern():
 
 
 def test_what_does_not_fit_is_refused_by_pytorch():
-    import ozaki.torch
-
     sparse, x = torch.eye(4, dtype=torch.float64).to_sparse_csr(), torch.ones(3, 2, dtype=torch.float64)
     for call in (
         lambda: sparse @ x,
