@@ -90,11 +90,13 @@ def in_rows(matrix: Matrix) -> Matrix:
     ValueError for an index out of range.
     """
     loops, values = compiled(LOOPS), matrix.values
+    if matrix.row_by_row and values.dtype.kind in "fc":
+        return matrix
     apart = not is_cupy(values) and (loops is None or values.dtype.kind == "c")
     if apart or len(as_floats(real_parts(values[:0])[0])) > 1:
         return matrix
     if matrix.row_by_row:
-        return matrix if values.dtype.kind in "fc" else replace(matrix, values=to_float64(values))
+        return replace(matrix, values=to_float64(values))
     if is_cupy(values):
         return sorted_by_row(matrix)
     pieces = list(matrix.pieces())
