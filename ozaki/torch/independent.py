@@ -24,7 +24,7 @@ clamp_min copysign cos digamma div erf erfc exp expm1 floor floor_divide fmax fm
 heaviside leaky_relu leaky_relu_backward lerp lgamma log log10 log2 max maximum min
 max_pool1d max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d
 minimum mul nan_to_num neg nextafter reciprocal relu round rsqrt rsub sign sin sinc sort sqrt
-sub tan tanh tanh_backward threshold threshold_backward trunc xlogy
+sgn sub tan tanh tanh_backward threshold threshold_backward trunc xlogy
 """)
 """Operators of float32 and float64: an element, or a maximum, is the same function of numbers everywhere."""
 
