@@ -1,9 +1,10 @@
 """`python -m benchmarks.report`: the performance pages, their plots and the summaries, from the results.
 
 Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the parts in
-`docs/performance/`, the figures that they show, and the lines of `README.md` and `docs/is-this-for-me.md`
-between markers such as `results:begin` and `results:end`. All figures are generated from the result
-files: what has no file has no section. Commit results first: the pages name the commit of each.
+`docs/performance/`, the figures that they show, and the lines of `README.md`, `docs/is-this-for-me.md` and
+`docs/pytorch-jax.md` between markers such as `results:begin` and `results:end`. All figures are generated
+from the result files: what has no file has no section. Commit results first: the pages name the commit of
+each.
 """
 
 from __future__ import annotations
@@ -53,11 +54,13 @@ from benchmarks.report_sections import (
 )
 from benchmarks.report_summary import summary
 from benchmarks.sparse_report import sparse_section
+from benchmarks.torch_report import operators_section, operators_summary
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
+PYTORCH = ROOT / "docs" / "pytorch-jax.md"
 
 
 class Part(NamedTuple):
@@ -184,6 +187,7 @@ PARTS = (
             ("torch_cpu", torch_section),
             ("training_h200", training_section),
             ("training_cpu", training_section),
+            ("torch_operators_cpu", operators_section),
         ),
     ),
     Part(
@@ -306,7 +310,8 @@ def summaries() -> dict[Path, str]:
     readme = between(readme, "figures", headlines())
     for name, text in (("results", summary()), ("costs", costs()), ("limits", limits_table())):
         for_whom = between(for_whom, name, text)
-    return {README: readme, FOR_WHOM: for_whom}
+    pytorch = between(PYTORCH.read_text(), "operators", operators_summary())
+    return {README: readme, FOR_WHOM: for_whom, PYTORCH: pytorch}
 
 
 def record_commits() -> None:

@@ -49,7 +49,8 @@ def reproducible(
     everything : whether convolutions, elementary functions, activations, softmax, layer, batch, group and
         instance norms, squared and negative log-likelihood losses, embeddings, additions by index, pooling,
         variances, norms and running sums of float32 and float64 are replaced, too, with their
-        derivatives, and random numbers by those of `ozaki.random`; implies sums and strict.
+        derivatives, random numbers by those of `ozaki.random`, fused steps of optimizers and operators of
+        lists by plain ones; implies sums and strict, for other machines, too.
 
     Returns
     -------

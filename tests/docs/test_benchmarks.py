@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ozaki
+from benchmarks.report_sections import load
+from benchmarks.torch_report import operators_section
 from ozaki.linalg import verified
 from ozaki.public import PUBLIC
 
@@ -15,6 +17,7 @@ MODULES = sorted(x.stem for x in (Path(__file__).parents[2] / "benchmarks").glob
 
 NEEDED = {
     "torch_mode": "torch",
+    "torch_operators": "expecttest",
     "training": "torch",
     "elementary": "torch",
     **dict.fromkeys(("dask_arrays", "gpu_workers", "two_gpus"), "distributed"),
@@ -31,6 +34,18 @@ def test_benchmark_is_there(name):
         pytest.importorskip(NEEDED[name])
     module = importlib.import_module(f"benchmarks.{name}")
     assert module.__doc__
+
+
+def test_no_operator_of_pytorchs_varies_in_silence():
+    """In the mode, by the committed experiment; nor is one left out of its table."""
+    (row, *_) = (rows := load("torch_operators_cpu")["rows"])
+    assert len(rows) > 600
+    assert {"plain", "products", "everything"} < row.keys()
+    varying = {"threads", "cut", "order"}
+    for row in rows:
+        assert not varying & {*row["products"], *row["everything"]}, row["operator"]
+        assert row["operator"] in operators_section("torch_operators_cpu")
+    assert sum(bool(varying & {*row["plain"]}) for row in rows) > 50  # what the experiment can see
 
 
 @pytest.mark.slow

@@ -344,3 +344,9 @@ def test_defaults_of_other_formulas_are_refused(kind):
     x.grad = torch.ones_like(x)
     with everything(), pytest.raises(RuntimeError, match=f"{kind.__name__} .* write foreach=False"):
         kind([x]).step()
+
+
+def test_a_models_fingerprint_does_not_tell_its_device():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    expected = ozaki.fingerprint(model)
+    assert ozaki.fingerprint(model.cuda()) == ozaki.fingerprint(model.state_dict()) == expected
