@@ -103,9 +103,9 @@ def test_windows_are_decided_by_kernels(cupy, on_host, shape, window, dtype, nam
     x = np.random.default_rng(window).standard_normal(shape).astype(dtype)
     for y in (x, x + 3):
         for axis in range(x.ndim):
-            same_on_the_gpu(ROLLING[name], y, window, axis, 1, axis == 0)
+            same_on_the_gpu(ROLLING[name], y, window=window, axis=axis, min_count=1, center=axis == 0)
     assert not on_host or name == "std"  # of two numbers, half their difference, which may be a tie
-    same_on_the_gpu(ROLLING[name], np.round(x), window)
+    same_on_the_gpu(ROLLING[name], np.round(x), window=window)
 
 
 def test_windows_of_many_numbers(cupy, on_host):
@@ -144,4 +144,4 @@ def test_windows_of_what_is_not_ordinary(cupy, monkeypatch, name, dtype):
             y = np.nan_to_num(case * 1e3, posinf=0, neginf=0) if dtype == "int32" else case
             y = np.clip(y, -1e9, 1e9).astype(dtype) if dtype == "int32" else y.astype(dtype)
         for window, least in ((1, 0), (7, 3), (280, 0), (10**9, 1)):
-            same_on_the_gpu(ROLLING[name], y, window, -1, least, window == 7)
+            same_on_the_gpu(ROLLING[name], y, window=window, min_count=least, center=window == 7)
