@@ -179,6 +179,9 @@ INTEGER_RATIOS = 4
 SHORT_POWERS = 32
 """Numbers whose products of three and more are enclosed one by one sooner than added up exactly."""
 
+VARIANCE_TERMS = 1 << 12
+"""Numbers whose variance is enclosed one by one, in two passes, sooner than from exact sums."""
+
 GROUPS_PER_NUMBER = 4
 """With more groups than that, those that have no number are left out: 10,000 numbers of all sizes in 10⁶
 groups took 0.9 GB."""

@@ -34,7 +34,7 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.exact import moments
+from ozaki.sums.exact import moments, rows
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
@@ -181,6 +181,8 @@ class Reduction:
     zero : what stands for numbers that are left out: −0 changes no zero's sign.
     on_gpu : on_gpu(x, reduced, rounding, **options) rounds the results of ordinary arrays on a GPU; None for
         others, which have exact sums.
+    on_cpu : on_cpu(x, reduced, rounding, **options) does so on a CPU, and returns indices of those that it
+        leaves open.
     groups_on_gpu : groups_on_gpu(x, labels, groups, rounding, **options) does so by group, of a vector.
     name : of the public function.
     """
@@ -193,6 +195,7 @@ class Reduction:
     skip_nan: bool = False
     zero: float = 0.0
     on_gpu: Callable[..., Array | None] | None = None
+    on_cpu: Callable[..., tuple[np.ndarray, np.ndarray] | None] | None = None
     groups_on_gpu: Callable[..., Array | None] | None = None
     name: str = ""
 
@@ -274,6 +277,10 @@ class Reduction:
             found = self.on_gpu(moved[0], reduced, self.rounding(target), **options)
             if found is not None:
                 return found.reshape([x.shape[a] for a in kept])
+        if self.on_cpu is not None and not is_cupy(x) and not masked:
+            enclosed = self.on_cpu(moved[0], reduced, self.rounding(target), **options)
+            if enclosed is not None:
+                return self._completed(moved[0], reduced, target, *enclosed, **options)
         result = np.empty([x.shape[a] for a in kept], target)
         for output in tiles(result.shape, OUTPUTS_ON_HOST):
             values = result[cast(Any, (*output, ...))]
@@ -282,6 +289,16 @@ class Reduction:
             sums = [[exact_sums(part, reduced) for part in terms(first, *others)] for terms in self.sums]
             values[...] = self.rounded(sums, counts, target, **options).reshape(values.shape)
         return where_lies(x, result)
+
+    def _completed(
+        self, x: Array, reduced: int, target: np.dtype, result: Array, hard: Array, **options: Any
+    ) -> Array:
+        """Return results over the first axes, of which some have exact sums."""
+        kept = x.shape[reduced:]
+        if len(hard):
+            columns = x.reshape(-1, len(result))[:, hard]
+            result[hard] = replace(self, on_cpu=None).of([columns], (0,), target, **options)
+        return result.reshape(kept)
 
     def rounding(self, target: np.dtype) -> Rounding:
         """Return what becomes of exact sums for results of this dtype."""
@@ -357,6 +374,7 @@ VARIANCE = Reduction(
     quotient_dtype,
     real="a variance",
     on_gpu=moments.variances,
+    on_cpu=rows.variances,
     groups_on_gpu=moments.group_variances,
 )
 DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
@@ -367,7 +385,12 @@ WITHOUT_NAN: dict[str, Any] = {
 }
 """What variances and standard deviations without NaN differ in."""
 
-ABOUT_GIVEN: dict[str, Any] = {"sums": (squares_about,), "finish": _about_given, "on_gpu": None}
+ABOUT_GIVEN: dict[str, Any] = {
+    "sums": (squares_about,),
+    "finish": _about_given,
+    "on_gpu": None,
+    "on_cpu": None,
+}
 """What variances about means that are given differ in."""
 
 REDUCTIONS: dict[str, Reduction] = {}

@@ -18,9 +18,12 @@ from ozaki.sums.exact.rows import WIDTH
 
 EQUALS = {
     "rounded_sums": "sums.rounded_norm",
+    "rounded_variances": "sums.rounded_variance",
     "correlated": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
+
+TWO_ROUNDINGS = 2.0**-103  # of a square, of which a product of 2**-53 times its root is left out
 
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
@@ -164,4 +167,43 @@ def correlated(x, y, single, sums, result):
                 total = high[i], low[i], error[i]
                 high[i], low[i], error[i] = add_product(np.float64(xs[i]), factor, *total, single)
         undecided += _round(high, low, error, single, out)
+    return undecided
+
+
+def rounded_variances(x, divisor, root, single, result):
+    """Write Σ(x − mean)²/divisor of rows, or its root; return how many are undecided, which are NaN.
+
+    With d + r = x − m, m the mean rounded, Σ(x − mean)² = Σ(d + r)² − t²/n, where t = Σx − n·m is a rounding
+    error (Chan, Golub and LeVeque, Algorithms for computing the sample variance, the corrected two-pass one).
+
+    divisor, root, single : as in `rounded_sums`.
+    """
+    undecided, n = 0, np.float64(x.shape[1])
+    for i in range(len(x)):
+        xs, high, low, unknown = x[i], 0.0, 0.0, 0.0
+        for j in range(len(xs)):
+            high, low, unknown = _add(np.float64(xs[j]), high, low, unknown, False)
+        mean = high / n
+        squares, rest, error = 0.0, 0.0, 0.0
+        for j in range(len(xs)):
+            d, r = two_sum(np.float64(xs[j]), -mean)
+            squares, rest, error = add_product(d, d, squares, rest, error, False)
+            rest, lost = two_sum(rest, 2 * d * r)
+            error += abs(lost) + d * d * TWO_ROUNDINGS
+        total, below = two_sum(high, -n * mean)
+        more = low - fma(n, mean, -n * mean)
+        t = total + (below + more)
+        unknown += (abs(total) + abs(below) + abs(low) + abs(more)) * RELATIVE
+        square = t * t / n
+        error += (2 * abs(t) + unknown) * unknown / n + square * RELATIVE
+        squares, lost = two_sum(squares, -square)
+        rest, lost = two_sum(rest, lost)
+        error += abs(lost)
+        squares, rest = two_sum(squares, rest)
+        squares, rest, error = divided_by(squares, rest, error, divisor)
+        if root:
+            squares, rest, error = root_of(squares, rest, error)
+        value = rounded(squares, rest, error, single)
+        result[i] = value
+        undecided += value != value
     return undecided

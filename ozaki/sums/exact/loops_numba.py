@@ -17,7 +17,7 @@ from numba.core.types import Array, Tuple
 from multiword.runtime.forking import to_the_end
 from multiword.runtime.jit import jit
 from ozaki.sums.exact.bins_numba import binned, integer_products, unbinned
-from ozaki.sums.exact.enclosure_numba import correlated, rounded_sums
+from ozaki.sums.exact.enclosure_numba import correlated, rounded_sums, rounded_variances
 from ozaki.sums.exact.extraction_numba import (
     column_sums,
     enclosed_sum,
@@ -66,6 +66,7 @@ SIGNATURES: dict[Callable, Callable] = {
         x[2], y[2], int64, float64, boolean, boolean, float64[:, ::1], x[2].copy(readonly=False)
     ),
     correlated: lambda x, _: int64(x[1], x[1], boolean, float64[:, ::1], x[1].copy(readonly=False)),
+    rounded_variances: lambda x, _: int64(x[2], float64, boolean, boolean, x[1].copy(readonly=False)),
     largest_number: lambda x, _: int64(x[1]),
     grouped: lambda x, _: none(
         x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers, _Integers

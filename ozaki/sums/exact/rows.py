@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import chain
 from math import prod
 from operator import itemgetter
@@ -14,6 +15,7 @@ import numpy as np
 
 from multiword.runtime.arrays import to_float64
 from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import over_rows
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
@@ -25,6 +27,7 @@ from ozaki.tuning import (
     LONG_ROW,
     NARROWEST_COLUMNS,
     REPEATED_SHARE,
+    VARIANCE_TERMS,
     VECTOR_BLOCK,
 )
 
@@ -172,6 +175,32 @@ def _stacks(factors: tuple[np.ndarray, ...], reduced: int) -> list[np.ndarray]:
     moved = [x.transpose(*chain(*axes)) for x in factors]
     contiguous = all(x.flags.c_contiguous and x.flags.aligned for x in moved)
     return [x.reshape([prod(shape[a] for a in part) for part in axes]) for x in moved] if contiguous else []
+
+
+def variances(
+    x: np.ndarray, reduced: int, rounding: Rounding, ddof: Fraction, skip_nan: bool = False
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return variances over the first `reduced` axes of few numbers each, or their roots, in C order.
+
+    The second array has the indices of those that are undecided, and of all that have Inf or NaN. None for
+    others.
+    """
+    n, outputs, loops = prod(x.shape[:reduced]), prod(x.shape[reduced:]), compiled(LOOPS)
+    usable = x.dtype in READABLE and x.dtype == rounding.target.dtype and ddof.denominator == 1
+    if loops is None or not usable or not (1 < n <= VARIANCE_TERMS and -VARIANCE_TERMS < ddof < n):
+        return None
+    columns = x.reshape(n, outputs)
+    if not np.may_share_memory(columns, x) and x.size > VECTOR_BLOCK:
+        return None
+    result = np.empty(outputs, x.dtype)
+    work = loops.loop(loops.rounded_variances, x.dtype)
+    last = float(n - int(ddof)), rounding.root, rounding.target.precision == 24
+
+    def of(block: slice) -> None:
+        work(contiguous(columns[:, block].T), *last, result[block])
+
+    over_rows(of, outputs, n, VECTOR_BLOCK, VECTOR_BLOCK)
+    return result, np.flatnonzero(np.isnan(result))
 
 
 def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[np.ndarray, int]:
