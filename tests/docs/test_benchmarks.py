@@ -45,7 +45,7 @@ def test_no_operator_of_pytorchs_varies_in_silence():
     for row in rows:
         assert not varying & {*row["products"], *row["everything"]}, row["operator"]
         assert row["operator"] in operators_section("torch_operators_cpu")
-    assert sum(bool(varying & {*row["plain"]}) for row in rows) > 50  # what the experiment can see
+    assert sum(bool(varying & {*row["plain"]}) for row in rows) > 40  # what the experiment can see
 
 
 @pytest.mark.slow
