@@ -96,6 +96,6 @@ def test_every_row_of_the_scan_of_cliffs_runs(monkeypatch, part):
         for row in getattr(cliffs, f"rows_of_{part}")(np, dtype, lambda _: True):
             if row.numbers <= 2000:
                 ours, native = row.ours(), row.native()
-                assert np.shape(ours) == np.shape(native) or part != "sums" or "rolling" in row.function
+                assert part != "sums" or "rolling" in row.function or np.shape(ours) == np.shape(native)
                 count += 1
     assert count
