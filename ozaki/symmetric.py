@@ -117,8 +117,9 @@ def cov(
     Raises
     ------
     TypeError : x is not real; ddof is no number; fweights are no integers. ValueError : x has more than two
-        axes; x and y of different numbers of observations; an unknown accuracy; weights that are negative, or
-        no vector of that length. ZeroDivisionError : weights that sum to zero.
+        axes; x and y of different numbers of observations; an unknown accuracy; weights that are negative.
+        RuntimeError : weights that are no vector of that length, as in NumPy. ZeroDivisionError : weights
+        that sum to zero.
 
     Notes
     -----
@@ -176,8 +177,12 @@ def _weights(x: Array, fweights: Any, aweights: Any) -> dict[str, Array]:
     given = {"fweights": fweights, "aweights": aweights}
     found = {name: as_array(w, name) for name, w in given.items() if w is not None}
     for name, w in found.items():
+        if w.ndim > 1:
+            raise RuntimeError(f"cannot handle multidimensional {name}, got shape {w.shape}")
         if w.shape != x.shape[1:]:
-            raise ValueError(f"{name} must be a vector of {x.shape[1]} observations, got shape {w.shape}")
+            raise RuntimeError(
+                f"incompatible numbers of samples and {name}, got {x.shape[1]} and shape {w.shape}"
+            )
     return found
 
 

@@ -53,7 +53,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     array([[0.12, 0.16]])
     """
     if rcond is not None and rtol is not None:
-        raise ValueError("rtol and rcond can't be both set")
+        raise ValueError("`rtol` and `rcond` can't be both set.")
     matrix, share = matrices(a), rtol if rcond is None else rcond
     xp, share = namespace(matrix), 1e-15 if share is None else share
     with quietly(matrix), without_cost_warnings():
@@ -85,7 +85,7 @@ def matrix_rank(a: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     np.int64(1)
     """
     if tol is not None and rtol is not None:
-        raise ValueError("tol and rtol can't be both set")
+        raise ValueError("`tol` and `rtol` can't be both set.")
     array = as_array(a, "a")
     xp = namespace(array)
     if array.ndim < 2:

@@ -193,7 +193,8 @@ def weights_along(x: Any, weights: Any, axes: tuple[int, ...], name: str = "weig
         return weights
     if weights.shape != tuple(x.shape[a] for a in axes) or not axes:
         raise ValueError(
-            f"{name} must have the shape of x, {x.shape}, or of the axes {axes} of it, got {weights.shape}"
+            f"Shape of {name} must be consistent with shape of a along specified axis, got {weights.shape} "
+            f"for shape {x.shape} and axes {axes}"
         )
     weights = weights.transpose(np.argsort(axes).tolist())
     return weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])

@@ -21,7 +21,7 @@ SCALED = 1 / 8
 EXACT: dict[float, Callable[[Array, int], Array]] = {
     0.0: lambda a, axis: (a != 0).sum(axis=axis, keepdims=True),
     1.0: lambda a, _: a,
-    inf: lambda a, axis: a.max(axis=axis, keepdims=True),
+    inf: lambda a, axis: a.max(axis=axis, keepdims=True) if a.shape[axis] else a,
     -inf: lambda a, axis: a.min(axis=axis, keepdims=True),
 }
 """By order, numbers whose sum is the norm, of magnitudes."""

@@ -116,7 +116,7 @@ def exact_ddof(ddof: Any, correction: Any = None) -> Fraction:
     """
     if correction is not None:
         if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously")
+            raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     if isinstance(ddof, Rational):
         return Fraction(int(ddof.numerator), int(ddof.denominator))

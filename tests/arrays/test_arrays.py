@@ -707,5 +707,5 @@ def test_elementary_functions(strict):
 @pytest.mark.parametrize("function", [np.var, np.std, np.nanvar, np.nanstd])
 def test_ddof_and_correction_exclude_each_other(function):
     """As NumPy has it, whose message this is."""
-    with pytest.raises(ValueError, match="ddof and correction can't be provided simultaneously"):
+    with pytest.raises(ValueError, match=r"ddof and correction can't be provided simultaneously\."):
         function(ozaki.array([1.0, 2.0]), ddof=1, correction=0)

@@ -109,9 +109,9 @@ def spectra(draw: Draw) -> None:
     a = clustered(draw)
     check_triplets(a)
     exponent = draw.size("exponent", -900, 900)
-    check_same(
-        "svdvals: scale", ozaki.linalg.svdvals(a * 2.0**exponent), ozaki.linalg.svdvals(a) * 2.0**exponent
-    )
+    values, scaled = ozaki.linalg.svdvals(a), ozaki.linalg.svdvals(a * 2.0**exponent)
+    normal = np.minimum(values, scaled) >= 2.0**-1022  # others have lost bits
+    check_same("svdvals: scale", scaled[normal], values[normal] * 2.0**exponent)
     m, n = a.shape
     hermitian = {
         "sum": lambda: (a + a.conj().T) / 2 if m == n else a.conj().T @ a,
