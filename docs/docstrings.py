@@ -15,6 +15,7 @@ import griffe
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ozaki import elementary
+from ozaki.dask.covariances import LAZY as COVARIANCES
 from ozaki.dask.groups import LAZY as BY_GROUP
 from ozaki.dask.rolling import LAZY as ROLLING
 from ozaki.elementary.derivatives import SLOPES
@@ -31,6 +32,7 @@ _SPLIT_EVERY = (
 LAZILY = (
     (REDUCTIONS, _SPLIT_EVERY),
     (BY_GROUP, _SPLIT_EVERY),
+    (COVARIANCES, "by one product, of exact means."),
     (ROLLING, "each chunk with what windows need of its neighbours."),
     (elementary.ALL, "chunk by chunk."),
 )

@@ -28,15 +28,19 @@ _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
 _MOST_KEPT = 4096
 """Powers of a row that a block keeps: its shared memory has 48 KB, of which 16 are for threads."""
 
+_FEW_SHORT, _LONG_FOR_A_BLOCK = 4096, 1 << 18
+"""Rows, at most, of fewer than SHORT_ROW numbers, which leave threads idle; numbers of a row, at most, where
+rows are few: one block has all of it."""
+
 _TYPES = {"float32": "float", "float64": "double"}
 
 
 def takes(kind: str, rows: Array) -> bool:
-    """Return whether there is a kernel for such rows: not for a few long ones, as a block has a row."""
-    few, long = SEARCHED_IN_PARTS
-    (count, n), kept = rows.shape, kind == "softmax"
-    fit = SHORT_ROW <= n <= (_MOST_KEPT if kept else n) and (count > few or n < long)
-    return fit and rows.dtype.name in _TYPES
+    """Return whether there is a kernel for such rows: not for many short ones, nor for few very long ones."""
+    (count, n), most = rows.shape, _MOST_KEPT if kind == "softmax" else _LONG_FOR_A_BLOCK
+    few, _ = SEARCHED_IN_PARTS
+    long_enough = n >= SHORT_ROW or count <= _FEW_SHORT
+    return long_enough and (n <= most or (count > few and kind != "softmax")) and rows.dtype.name in _TYPES
 
 
 def run(kind: str, rows: Array) -> tuple[Array, Array | None]:

@@ -122,7 +122,7 @@ def rows_of(x: np.ndarray, axes: tuple[int, ...], where=True, initial=None) -> l
 
 def without_nan_after_the_first(row: np.ndarray, left_out: bool) -> tuple[np.ndarray, bool]:
     """A row without the NaN among the numbers that are summed; what the sum begins with stays."""
-    kept = row == row
+    kept = ~np.isnan(row)
     kept[:1] = True
     return row[kept], left_out or not kept.all()
 

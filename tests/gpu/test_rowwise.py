@@ -21,7 +21,18 @@ def test_rows_of_every_kind_and_length(name, dtype):
     x = (np.abs(x) if name in POSITIVE else x).astype(dtype)
     same_on_the_gpu(function, x, axis=1)
     same_on_the_gpu(function, np.asfortranarray(x), axis=0)
-    for shape in ((900, 32), (257, 700), (260, 4096), (260, 4097), (3, 20_001), (1, 50_000), (30_000, 3)):
+    for shape in (
+        (1, 1),
+        (90, 7),
+        (900, 32),
+        (257, 700),
+        (2, 70_000),
+        (260, 4096),
+        (260, 4097),
+        (3, 20_001),
+        (1, 50_000),
+        (30_000, 3),
+    ):
         same_on_the_gpu(function, rng.exponential(3, shape).astype(dtype), axis=1)
 
 

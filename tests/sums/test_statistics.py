@@ -66,7 +66,7 @@ def test_weights_that_do_not_fit_are_refused():
             function(X, axis=1, fweights=A)
         with pytest.raises(ValueError, match="aweights must not be negative"):
             function(X, axis=1, aweights=-A)
-        with pytest.raises(ValueError, match="fweights must have the shape"):
+        with pytest.raises(ValueError, match="Shape of fweights must be consistent with shape of a"):
             function(X, axis=0, fweights=F)
         with pytest.raises(ValueError, match="mean is not taken"):
             function(X, axis=1, mean=0.0, aweights=A)
