@@ -342,3 +342,18 @@ def test_systems_without_right_sides_are_proved_as_others():
     with pytest.raises(ValueError, match="max_words must be at least 1"):
         verified.solve(np.ones((0, 2, 2)), np.ones((0, 2, 2)), max_words=0)
     assert verified.solve(np.eye(2), np.ones((2, 0))).value.shape == (2, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_values_of_zeros_are_exact(dtype):
+    for shape in ((1, 1), (3, 3), (4, 2), (2, 5)):
+        singular = verified.svdvals(np.zeros(shape, dtype))
+        assert singular.value.shape == (min(shape),)
+        assert singular.rounded.all()
+        assert not singular.value.any()
+        assert not singular.bound.any()
+    spectrum = verified.eigh(np.zeros((3, 3), dtype))
+    assert spectrum.rounded.all()
+    assert not spectrum.bound.any()
+    assert (spectrum.vectors[0] == np.eye(3)).all()
+    assert (spectrum.angle == np.pi / 2).all()

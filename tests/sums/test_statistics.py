@@ -159,3 +159,9 @@ def test_what_leaves_the_range_of_words_is_not_taken_for_exact():
 def test_powers_of_counts_are_numbers_where_moments_are_enclosed():
     """n³ is the largest coefficient of an enclosed polynomial."""
     assert (central._MOST - 1) ** 3 < 2**53
+
+
+def test_weights_far_apart_leave_no_deviation_of_zero():
+    """Of many outputs: √(w₁w₂)·|x₁ − x₂|/(w₁ + w₂); its square is 2⁻⁴⁰⁰⁰ of what it is the difference of."""
+    x, w = np.tile([[3.0], [7.0]], (1, 40)), np.tile([[2.0**1000], [2.0**-1000]], (1, 40))
+    assert (ozaki.std(x, axis=0, aweights=w) == 4 * 2.0**-1000).all()

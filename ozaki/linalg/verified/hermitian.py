@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import pi
 from typing import Any
 
 from multiword.public import public_in
@@ -53,9 +54,10 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     a = one_hermitian(a)
     with quietly(a):
         xp = namespace(a)
-        if not len(a):
-            nothing = xp.zeros(0)
-            return Enclosures(nothing, nothing, nothing == 0, nothing.astype(int), (a,), nothing)
+        if not bool(a.any()):  # nothing, or zeros
+            zeros, identity = xp.zeros(len(a)), xp.eye(len(a), dtype=a.dtype)
+            angle = zeros + (pi / 2 if len(a) > 1 else 0.0)  # of a cluster
+            return Enclosures(zeros, zeros, zeros == 0, zeros.astype(int), (identity,), angle)
         a, exponent, lost = brought_to_one(a)
         values, vectors = approximate("eigh", a)
         result = _enclosed(a, [vectors], values, lost)

@@ -52,8 +52,9 @@ def svdvals(a: Any) -> Enclosures:
     if a.ndim != 2:
         raise np.linalg.LinAlgError(f"a must be one matrix, got shape {a.shape}")
     xp = namespace(a)
-    if 0 in a.shape:
-        return Enclosures(xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), xp.zeros(0, int))
+    if not bool(a.any()):  # nothing, or zeros, which are their own singular values
+        n = min(a.shape)
+        return Enclosures(xp.zeros(n), xp.zeros(n), xp.ones(n, bool), xp.zeros(n, int))
     with quietly(a):
         a, exponent, lost = brought_to_one(a if a.shape[0] >= a.shape[1] else a.conj().T)
         return times_power(_enclosed(a, lost), exponent)

@@ -19,6 +19,7 @@ _LARGEST_INTEGER = 1 << 53  # integers up to this are float64 numbers
 _REACH = 900  # bits below the first digit that may matter
 _WIDER = 1 + 2.0**-20  # for the roundings of the bounds themselves
 _NEAR = 100  # bits between units in which nothing underflows
+_TINY = 2.0**-1000  # numbers below may have lost bits
 _SMALL = 2.0**-850  # the error of a larger product is a number
 _ROUNDINGS = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
@@ -69,7 +70,8 @@ class Enclosure:
         """In other units, in which they are neither huge nor tiny."""
         shift = self.exponent - exponent
         high, low, error = (np.ldexp(x, shift) for x in (self.high, self.low, self.error))
-        return Enclosure(high, low, error, exponent)
+        tiny = [(np.abs(y) < _TINY) & (x != 0) for x, y in ((self.low, low), (self.error, error))]
+        return Enclosure(high, low, error + (tiny[0] | tiny[1]) * _TINY, exponent)
 
     def times(self, other: Enclosure) -> Enclosure:
         """Products; exact of numbers."""
