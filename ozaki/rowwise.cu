@@ -1,3 +1,6 @@
+#include "ozaki/rounding/conversion.cuh"
+#include "ozaki/rounding/digits.cuh"
+
 // Rows of e**(x - m), m the largest x, and their exact sums: a team of threads has a row.
 //
 // `quick` and `longer`, printed before this file, are texts of the function exp_minus; T is float or double.
@@ -9,72 +12,40 @@ const int WORDS = 3, UNIT = 158, MOST_THREADS = 256;
 #define NOT_A_NUMBER __longlong_as_double(0x7FF8000000000000LL)
 
 struct Sum {
-  unsigned long long word[WORDS];
-  unsigned long long lost;  // how many numbers have lost some bits
+  u64 word[WORDS];
+  u64 lost;  // how many numbers have lost some bits
+
+  __device__ void add(const Sum& other) {
+    add_words<WORDS>(word, other.word);
+    lost += other.lost;
+  }
 };
 
-__device__ void carry(Sum& sum, const unsigned long long* word, unsigned long long lost) {
-  unsigned long long more = 0;
-  for (int k = 0; k < WORDS; k++) {
-    unsigned long long before = sum.word[k] + more;
-    more = before < more;
-    sum.word[k] = before + word[k];
-    more += sum.word[k] < before;
-  }
-  sum.lost += lost;
-}
-
-// Add a number from 0 to 2**-below.
-__device__ void add(Sum& sum, double e, int below) {
-  unsigned long long bits = __double_as_longlong(e), m = bits & ((1ull << 52) - 1), lost = 0;
+// A number from 0 to 2**-below.
+__device__ Sum summand(double e, int below) {
+  u64 bits = __double_as_longlong(e), m = bits & ((1ull << 52) - 1), lost = 0;
   int exponent = (int)(bits >> 52);
   if (exponent) m |= 1ull << 52;
   int place = (exponent ? exponent : 1) - 1075 + UNIT + below;  // of its last bit; at most 106
   if (place < 0) {
-    unsigned long long kept = place > -64 ? m >> -place : 0;
+    u64 kept = place > -64 ? m >> -place : 0;
     lost = place <= -64 ? m != 0 : (kept << -place) != m;
     m = kept, place = 0;
   }
   int shift = place & 63;
-  unsigned long long low = m << shift, high = shift ? m >> (64 - shift) : 0;
-  unsigned long long word[WORDS] = {low, high, 0};
-  if (place >= 64) word[0] = 0, word[1] = low, word[2] = high;
-  carry(sum, word, lost);
+  u64 low = m << shift, high = shift ? m >> (64 - shift) : 0;
+  if (place >= 64) return {{0, low, high}, lost};
+  return {{low, high, 0}, lost};
 }
 
-// 64 bits of an integer, from bit `first` on.
-__device__ unsigned long long bits_from(const unsigned long long* word, int first) {
-  int k = first >> 6, shift = first & 63;
-  unsigned long long above = k + 1 < WORDS ? word[k + 1] : 0;
-  return shift ? word[k] >> shift | above << (64 - shift) : word[k];
-}
-
-__device__ double power_of_two(int exponent) { return __longlong_as_double((long long)(1023 + exponent) << 52); }
-
-// The number nearest to a sum, ties to even. Sums of few bits, as subnormal ones are, are numbers themselves.
-__device__ double nearest(const unsigned long long* word, int below) {
-  int last = WORDS - 1;
-  while (last && !word[last]) last--;
-  int top = 64 * last + 63 - __clzll(word[last] | 1), first = top > 52 ? top - 52 : 0;
-  unsigned long long m = bits_from(word, first) & ((1ull << 53) - 1);
-  if (first) {
-    bool half = word[(first - 1) >> 6] >> ((first - 1) & 63) & 1, rest = m & 1;
-    for (int k = 0; k <= (first - 1) >> 6; k++) {
-      int bits = first - 1 - 64 * k;
-      rest |= (bits < 64 ? word[k] & ((1ull << bits) - 1) : word[k]) != 0;
-    }
-    m += half && rest;
-  }
-  return (double)m * power_of_two(first - UNIT) * power_of_two(-below);
-}
+__device__ double nearest(Sum sum, int below) { return round_limbs<WORDS>(sum.word, -UNIT - below, 53, -1074); }
 
 // Write the sum, rounded; return whether what is lost may change that.
 __device__ bool rounded_sum(Sum sum, int below, double& value) {
-  unsigned long long more[WORDS] = {sum.lost, 0, 0};
-  value = nearest(sum.word, below);
+  value = nearest(sum, below);
   if (!sum.lost) return false;
-  carry(sum, more, 0);
-  return nearest(sum.word, below) != value;
+  sum.add({{sum.lost, 0, 0}, 0});
+  return nearest(sum, below) != value;
 }
 
 __device__ bool exponential(double x, double largest, double& e) {
@@ -142,10 +113,10 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) rows(
       double v = widened(of_row[i]), e;
       if (alone && v == most.top) continue;
       doubt |= exponential(v, most.top, e);
-      add(mine, e, below);
+      mine.add(summand(e, below));
       if (SOFTMAX) powers[i] = e;
     }
-    Sum sum = together(mine, parts + team * TEAM, lane, [](Sum& a, const Sum& b) { carry(a, b.word, b.lost); });
+    Sum sum = together(mine, parts + team * TEAM, lane, [](Sum& a, const Sum& b) { a.add(b); });
     if (!SOFTMAX && !alone) sum.word[UNIT >> 6] -= 1ull << (UNIT & 63);
     if (lane == 0) doubt |= rounded_sum(sum, below, *total);
     meet();
@@ -155,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) rows(
     }
     if (SOFTMAX) {
       for (long long i = lane; i < n; i += TEAM)
-        out[row * n + i] = finite ? stored(powers[i] / *total, of_row[i]) : stored(NOT_A_NUMBER, of_row[i]);
+        out[row * n + i] = canonical<T>(finite ? powers[i] / *total : NOT_A_NUMBER);
     } else if (lane == 0) {
       largest[row] = most.nan ? NOT_A_NUMBER : most.top;
       sums[row] = finite ? *total : NOT_A_NUMBER;
@@ -169,7 +140,6 @@ extern "C" __global__ void differences(
     const T* x, const double* largest, const double* logarithms, T* out, long long count, long long n) {
   long long step = (long long)gridDim.x * blockDim.x;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count * n; i += step) {
-    double m = largest[i / n], value = widened(x[i]) - m - logarithms[i / n];
-    out[i] = value == value ? stored(value, x[i]) : stored(NOT_A_NUMBER, x[i]);
+    out[i] = canonical<T>(widened(x[i]) - largest[i / n] - logarithms[i / n]);
   }
 }

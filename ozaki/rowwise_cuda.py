@@ -15,7 +15,7 @@ from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
 from ozaki.elementary.api import apply
-from ozaki.elementary.cuda import HEADER, device_function
+from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
 from ozaki.tuning import SEARCHED_IN_PARTS, SHORT_ROW
 
@@ -84,5 +84,5 @@ def source(dtype: str, team: int, softmax: bool) -> str:
         device_function(Program("exp_minus", False, last), name)
         for name, last in (("quick", False), ("longer", True))
     )
-    constants = f"#define T {_TYPES[dtype]}\n#define TEAM {team}\n#define SOFTMAX {int(softmax)}\n"
-    return "\n".join([HEADER, *texts, constants, expanded(Path(__file__).with_name("rowwise.cu"))])
+    constants = f"typedef {_TYPES[dtype]} T;\n#define TEAM {team}\n#define SOFTMAX {int(softmax)}\n"
+    return "\n".join([*texts, constants, expanded(Path(__file__).with_name("rowwise.cu"))])

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.kernels import from_text, literal
+from multiword.runtime.kernels import expanded, from_text, literal
 from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
@@ -30,14 +31,8 @@ _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _CALLS = {"fma": "__fma_rn", "sqrt": "__dsqrt_rn", "abs": "fabs", "single": "single"}
 _CALLS |= {"bits": "__double_as_longlong", "unbits": "__longlong_as_double", "neg": "-", "not": "!"}
 
-HEADER = """// Conversions that keep subnormal numbers, whatever the options say.
-__device__ double widened(float x) { double y; asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x)); return y; }
-__device__ double widened(double x) { return x; }
-__device__ float rounded(double x) { float y; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x)); return y; }
-__device__ double single(double x) { return widened(rounded(x)); }
-// Its NaN is the processor's, not IEEE 754's usual one.
-__device__ float stored(double x, float) { return x == x ? rounded(x) : __int_as_float(0x7FC00000); }
-__device__ double stored(double x, double) { return x; }
+HEADER = f"""{expanded(Path(__file__).parents[1] / "rounding" / "conversion.cuh")}
+__device__ double single(double x) {{ return widened(narrowed(x)); }}
 """
 
 
@@ -96,7 +91,7 @@ void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
     if ({live}) {{
       double value;
       doubt = text({given}, value);
-      out[i] = doubt ? x[i] : stored(value, x[i]);
+      out[i] = doubt ? x[i] : {"canonical<float>(value)" if of_single else "value"};
     }}
     unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
     if ((i & 31) == 0) {{

@@ -65,6 +65,19 @@ __device__ bool round_sum(const double (&term)[TERMS], int exponent, double *res
     return true;
 }
 
+/* to += from, integers of so many words in two's complement. */
+template <int WORDS>
+__device__ void add_words(u64 *to, const u64 *from) {
+    u64 carry = 0;
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+        const u64 partial = to[i] + from[i];
+        const u64 total = partial + carry;
+        carry = (partial < from[i]) | (total < partial);
+        to[i] = total;
+    }
+}
+
 /* limb += value·2^bits, modulo 2^(64·WORDS). */
 template <int WORDS>
 __device__ void add_shifted(u64 *limb, long long value, int bits) {

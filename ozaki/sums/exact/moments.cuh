@@ -45,19 +45,6 @@ __device__ T together(T *shared, const T &mine, int lane, int stride) {
     return shared[threadIdx.x - lane * stride];
 }
 
-/* to += from, integers of so many words in two's complement. */
-template <int WORDS>
-__device__ void add_words(u64 *to, const u64 *from) {
-    u64 carry = 0;
-#pragma unroll
-    for (int i = 0; i < WORDS; i++) {
-        const u64 partial = to[i] + from[i];
-        const u64 total = partial + carry;
-        carry = (partial < from[i]) | (total < partial);
-        to[i] = total;
-    }
-}
-
 /* A number of which the exponent field is at least `lowest`, as an integer of two words; its magnitude's shift. */
 __device__ int in_words(double x, int lowest, u64 *wide, u64 *magnitude) {
     int exponent;
