@@ -19,7 +19,7 @@ from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import DType, axes_of, format_of, numbers, real_result_dtype
 from ozaki.sums.exact import windows_cuda
 from ozaki.sums.exact.extraction import LOOPS
-from ozaki.sums.exact.windows_cuda import Windows, digits_of
+from ozaki.sums.exact.windows_cuda import COUNTS, Windows, digits_of
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
 
@@ -205,7 +205,7 @@ def _rolled(x: np.ndarray, asked: Windows) -> tuple[np.ndarray, np.ndarray] | No
     unit = max(1, int(exponents.min(where=counts, initial=_INFINITE)))
     highest = max(unit, int(exponents.max(where=counts, initial=0)))
     digits, squares = digits_of(highest - unit, asked.spread)
-    scratch = (np.zeros(n, np.int64) for n in (4, digits, squares, digits + squares + 2))
+    scratch = (np.zeros(n, np.int64) for n in (COUNTS, digits, squares, digits + squares + 2))
     result, certain = np.empty(x.shape), np.ones(x.shape, bool)
     *window, divided, spread, root, ddof, single = asked
     roll = loops.loop(loops.rolled, x.dtype)

@@ -1,6 +1,5 @@
 // Windows along the rows of x, (rows, n), by the texts of `windows_numba`, printed before this. What is known of a
 // window are COUNTS counts, `digits` digits of its sum, and `squares` of that of its squares, or none.
-#define COUNTS 4
 #define THREADS 128
 
 /* known[row, w, c + 1] = word w of what is known of the numbers of a row from c·chunk on, of which there are so many;

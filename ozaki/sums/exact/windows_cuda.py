@@ -26,7 +26,9 @@ SCRATCH = 1 << 28
 _THREADS = 128
 _BLOCKS = 16  # to a multiprocessor
 _LOCAL = 40  # words that a thread has of its own, at most: variances of numbers within 100 octaves
-_COUNTS = 4
+COUNTS = 4
+"""Counts of a window: `windows_numba` names them."""
+
 _NOTHING = np.uint64(0)  # a null pointer
 _SHORTEST, _LONGEST = 64, 1024  # parts
 _AT_ONCE = 1 << 17  # threads that keep a GPU busy
@@ -57,7 +59,7 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array] | None:
         return None
     cupy, (rows, n) = import_cupy(), x.shape
     unit, digits, squares = _digits(x, asked.spread)
-    known, room = _COUNTS + digits + squares, digits + squares + 2
+    known, room = COUNTS + digits + squares, digits + squares + 2
     local = _LOCAL if known + room <= _LOCAL else 0
     part = min(max(x.size // _AT_ONCE, _SHORTEST), _LONGEST)
     long = asked.window > 4 * part
@@ -78,7 +80,7 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array] | None:
 
 def _running_chunks(x: Array, unit: int, digits: int, squares: int, part: int) -> tuple[int, Array]:
     """Return the length of chunks, and what is known of all before each: (rows, words, chunks + 1)."""
-    cupy, (rows, n), words = import_cupy(), x.shape, _COUNTS + digits + squares
+    cupy, (rows, n), words = import_cupy(), x.shape, COUNTS + digits + squares
     chunk = max(part, 4 * words)
     chunks = n // chunk
     sums = cupy.zeros((rows * words, chunks + 1), np.int64)
@@ -116,6 +118,7 @@ def source(local: int) -> str:
     named = {texts.bits_of: "bits", texts.fma: "fma", texts.power_of_two: "power_of_two"}
     language = Language(texts.TEXTS, named, inlined=True)
     return f"""#define LOCAL {local}
+#define COUNTS {COUNTS}
 {expanded(here.with_name("windows.cuh"))}
 namespace text {{
 {language.printed(texts.enter, texts.roll)}
