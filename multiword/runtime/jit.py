@@ -23,8 +23,10 @@ from uuid import uuid4
 import llvmlite
 import numba
 import numpy as np
+from llvmlite.binding import parse_assembly
 from numba.core import config
-from numba.core.compiler import CompileResult
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.typeinfer import register_dispatcher
@@ -34,10 +36,39 @@ from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
 from multiword.runtime.sources import PACKAGES, digest_of
 
-inlined = numba.njit(**INNER)
+
+class _Part(JITCodeLibrary):
+    """Code that compiled functions link in, which LLVM optimizes and translates as a part of these only."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        """Hand over what callers refer to, the address of an environment, and nothing to be compiled."""
+        self._finalize_dynamic_globals()
+        whole = self._final_module
+        shared = (str(x) for x in whole.global_variables if x.name.startswith("_ZN08NumbaEnv"))
+        self._final_module = parse_assembly("\n".join(shared))
+        super()._finalize_final_module()
+        self._final_module = whole
+
+
+class _Parts(Compiler):
+    """What compiles functions for compiled ones."""
+
+    def compile_extra(self, function: Callable) -> CompileResult:
+        self.state.library = _Part(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(function)
+
+
+PARTS: dict[str, Any] = {**INNER, "pipeline_class": _Parts}
+"""How such functions are compiled."""
+
+inlined = numba.njit(**PARTS)
 """A decorator of functions that compiled ones call: compiled with these, for the types of the call."""
 
-pasted = numba.njit(inline="always", **INNER)
+pasted = numba.njit(inline="always", **PARTS)
 """As `inlined`, where the loop around a call is to be vectorized: numba copies the function's text there."""
 
 
@@ -70,7 +101,7 @@ class _Inner(CPUDispatcher):
     """A function for compiled ones, not compiled before one of them is: those on disk contain it."""
 
     def __init__(self, function: Callable, signature: Any, options: dict[str, Any]) -> None:
-        super().__init__(function, targetoptions=options)
+        super().__init__(function, targetoptions=options, pipeline_class=_Parts)
         self._signature = signature
 
     def get_call_template(self, args: Any, kws: Any) -> Any:

@@ -11,20 +11,18 @@ from numba.extending import overload
 
 import ozaki.linalg.small.factorizations
 import ozaki.linalg.small.spectra  # noqa: F401  all texts
-from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import PARTS
 from ozaki.linalg import arithmetic
 from ozaki.linalg.small import language, products
 from ozaki.linalg.small.language import TEXTS
 from ozaki.linalg.small.leaves import complex_quotient
-
-OPTIONS: Any = INNER
 
 IN_ANY_ORDER = (products.dot,)
 """Texts whose sums are exact, and so may be added up in vectors."""
 
 
 def _called_as_it_stands(function: Callable[..., Any]) -> None:
-    options = OPTIONS | ({"fastmath": {"reassoc"}} if function in IN_ANY_ORDER else {})
+    options = PARTS | ({"fastmath": {"reassoc"}} if function in IN_ANY_ORDER else {})
 
     @overload(function, jit_options=options)
     @wraps(function)
@@ -41,49 +39,49 @@ def is_complex(x: Any) -> bool:
     return isinstance(getattr(x, "dtype", x), types.Complex)
 
 
-@overload(arithmetic.quotient, jit_options=OPTIONS)
+@overload(arithmetic.quotient, jit_options=PARTS)
 def _quotient(x, divisor):
     if is_complex(x):
         return lambda x, divisor: complex_quotient(x, divisor)
     return lambda x, divisor: x / divisor
 
 
-@overload(arithmetic.real_quotient, jit_options=OPTIONS)
+@overload(arithmetic.real_quotient, jit_options=PARTS)
 def _real_quotient(x, divisor):
     if is_complex(x):
         return lambda x, divisor: complex(x.real / divisor, x.imag / divisor)
     return lambda x, divisor: x / divisor
 
 
-@overload(arithmetic.times_powers, jit_options=OPTIONS)
+@overload(arithmetic.times_powers, jit_options=PARTS)
 def _times_powers(x, exponents):
     if is_complex(x):
         return lambda x, exponents: complex(math.ldexp(x.real, exponents), math.ldexp(x.imag, exponents))
     return lambda x, exponents: math.ldexp(x, exponents)
 
 
-@overload(language.exponent, jit_options=OPTIONS)
+@overload(language.exponent, jit_options=PARTS)
 def _exponent(x):
     return lambda x: math.frexp(x)[1]
 
 
-@overload(language.parts_of, jit_options=OPTIONS)
+@overload(language.parts_of, jit_options=PARTS)
 def _parts_of(x):
     return (lambda x: 2) if is_complex(x) else (lambda x: 1)
 
 
-@overload(language.number, jit_options=OPTIONS)
+@overload(language.number, jit_options=PARTS)
 def _number(like, real, imaginary):
     if is_complex(like):
         return lambda like, real, imaginary: complex(real, imaginary)
     return lambda like, real, imaginary: real
 
 
-@overload(language.bits, jit_options=OPTIONS)
+@overload(language.bits, jit_options=PARTS)
 def _bits(x):
     return lambda x: np.float64(x).view(np.int64)
 
 
-@overload(language.from_bits, jit_options=OPTIONS)
+@overload(language.from_bits, jit_options=PARTS)
 def _from_bits(x):
     return lambda x: np.int64(x).view(np.float64)
