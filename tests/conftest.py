@@ -6,12 +6,14 @@ reads memory that nothing has written shows in a result.
 
 import gc
 import os
+from functools import cache
 
 import pytest
 from hypothesis import settings
 
 from multiword.engines import ENGINES
 from multiword.runtime.compiled import numpy_forms
+from tests.shares import mark_others
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
 
@@ -39,6 +41,7 @@ def searched_once():
     gc.freeze()
 
 
+@cache
 def count_gpus() -> int | str:
     """How many GPUs there are to test on, or why none."""
     try:
@@ -49,7 +52,20 @@ def count_gpus() -> int | str:
         return f"no GPU: {type(error).__name__}: {error}"
 
 
+def pytest_ignore_collect(collection_path):
+    """Some 6,000 tests that would be skipped take their time, too."""
+    return True if collection_path.name == "gpu" and isinstance(count_gpus(), str) else None
+
+
+def pytest_terminal_summary(terminalreporter):
+    if isinstance(count_gpus(), str):
+        terminalreporter.write_line(f"tests/gpu is not run unless it is named: {count_gpus()}")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    """Say what is slow before pytest selects by marks, and what has no GPU to run on."""
+    mark_others(items)
     marked = [item for item in items if "gpu" in item.keywords]
     found = count_gpus() if marked else 0
     for item in marked:

@@ -13,14 +13,14 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.imports import ROOT, distances, files
+from tests.shares import SECONDS, costs
 
-SECONDS = Path(__file__).with_name("seconds.json")
 UNKNOWN = 10.0
 """Seconds that a file is taken to need of which `seconds.json` says nothing."""
 
@@ -74,7 +74,7 @@ def ranks(path: str) -> dict[str, tuple]:
 
 def chosen(paths: list[str], budget: float = BUDGET, gpu: bool = False) -> tuple[list[str], list[str]]:
     """The files to run, the nearest first, and those left out for want of time."""
-    seconds = json.loads(SECONDS.read_text())
+    seconds = costs()
     best: dict[str, tuple] = {}
     for path in paths:
         for test, rank in ranks(path).items():
@@ -103,25 +103,33 @@ def selection(paths: list[str]) -> list[str]:
 
 
 class Seconds:
-    """What tests take on one core, with what they start, by file."""
+    """What tests take on one core, with what they start: all instances together, and how many there are."""
 
     def __init__(self) -> None:
-        self.by_file: Counter[str] = Counter()
+        self.told: dict[str, dict[str, tuple[float, int]]] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
         begin = sum(os.times()[:4])
         result = yield
-        self.by_file[item.nodeid.partition("::")[0]] += sum(os.times()[:4]) - begin
+        file, _, test = item.nodeid.partition("[")[0].partition("::")
+        seconds, count = self.told.setdefault(file, {}).get(test, (0.0, 0))
+        self.told[file][test] = seconds + sum(os.times()[:4]) - begin, count + 1
         return result
+
+    def lines(self) -> Iterator[str]:
+        """A file's tests of a tenth of a second and more, in a line."""
+        for file, tests in sorted(self.told.items()):
+            told = {test: (round(took, 1), n) for test, (took, n) in sorted(tests.items()) if took >= 0.1}
+            yield f'"{file}": {json.dumps(told)}'
 
 
 def measure() -> int:
-    """Run everything that is not slow, and write what each file took."""
+    """Run all instances of what is not slow, and write what each test took."""
     seconds = Seconds()
+    SECONDS.write_text("{}")
     status = pytest.main(["-q", "-m", "not slow and not gpu", "tests"], plugins=[seconds])
-    told = {file: round(took, 1) for file, took in sorted(seconds.by_file.items())}
-    SECONDS.write_text(json.dumps(told, indent=1) + "\n")
+    SECONDS.write_text("{\n" + ",\n".join(seconds.lines()) + "\n}\n")
     return status
 
 

@@ -42,6 +42,7 @@ def checking() -> set[str]:
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(HERE)))
 def test_every_test_asserts_something_and_compares_nothing_with_itself(path):
     for node in nodes_of(path):

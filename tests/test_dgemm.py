@@ -73,6 +73,7 @@ def test_results_that_underflow_or_overflow_are_those_of_scaled_operands_rounded
         assert nearest(exact - error) <= x <= nearest(exact + error)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(v.values()))
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name, variant):

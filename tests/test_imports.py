@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +55,11 @@ def test_every_module_can_be_the_first():
 def test_two_threads_may_import(other):
     """The packages; of their submodules, CPython itself may give a thread one that is half imported."""
     subprocess.run([sys.executable, "-c", AT_ONCE, "ozaki", other], check=True, timeout=100)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parent.glob("gpu/test_*.py")), ids=lambda path: path.stem
+)
+def test_tests_for_gpus_can_be_imported(path):
+    """Without a GPU they are not collected."""
+    import_module(f"tests.gpu.{path.stem}")

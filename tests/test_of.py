@@ -1,6 +1,5 @@
 """`python -m tests.of` finds what concerns a file: by what it uses, by folders, within its time."""
 
-import json
 import subprocess
 import sys
 
@@ -60,7 +59,7 @@ def test_the_nearest_come_first(path, first):
 
 
 def test_there_is_time_for_what_is_taken():
-    seconds = json.loads(of.SECONDS.read_text())
+    seconds = of.costs()
     taken, left = of.chosen(["multiword/runtime/arrays.py", "ozaki/api.py"])
     tests = [path for path in taken if of.is_test(path)]
     assert sum(seconds.get(path, of.UNKNOWN) for path in tests) <= of.BUDGET

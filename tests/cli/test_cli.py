@@ -287,6 +287,7 @@ def test_an_interrupted_demo_is_one_line(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_ascii_locale_shows_the_demo_in_60_columns():
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
     command = [sys.executable, "-m", "ozaki"]

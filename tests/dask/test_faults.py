@@ -50,6 +50,7 @@ def test_a_worker_killed_in_a_reduction(client, tmp_path):
     assert found.tobytes() == ozaki.std(x, axis=0).tobytes()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_a_product(client, tmp_path):
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((24, 30)), rng.standard_normal((30, 12))

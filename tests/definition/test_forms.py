@@ -133,6 +133,7 @@ def reached(equal):
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("module", "form", "equal"), FORMS)
 @pytest.mark.filterwarnings("ignore")
 def test_a_form_has_the_bits_of_the_definition_and_takes_nothing_else(module, form, equal):
@@ -148,6 +149,7 @@ def test_a_form_has_the_bits_of_the_definition_and_takes_nothing_else(module, fo
                 one(*[np.zeros((1,) * getattr(x, "ndim", 1), other) for x in signature])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("equal", sorted(COMPARISONS.keys() - STATED.keys()))
 @pytest.mark.filterwarnings("ignore")
 def test_what_no_compiled_form_states(equal):

@@ -279,6 +279,7 @@ class TestFiles:
         assert run(THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
         assert run(FROM_DISK + THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
 
+    @pytest.mark.slow
     def test_where_none_can_be_written_all_is_compiled(self, expected):
         assert run(NUMBERS, NUMBA_CACHE_DIR="/dev/null/folder") == expected[NUMBERS]
 
@@ -287,6 +288,7 @@ class TestFiles:
         assert run(limit + NUMBERS, NUMBA_CACHE_DIR=str(tmp_path)) == expected[NUMBERS]
         assert not list(tmp_path.glob("*/*"))
 
+    @pytest.mark.slow
     def test_four_processes_at_once(self, tmp_path, expected):
         with ThreadPoolExecutor(4) as pool:
             found = set(pool.map(lambda _: run(NUMBERS, NUMBA_CACHE_DIR=str(tmp_path)), range(4)))

@@ -50,7 +50,7 @@ def test_same_bits_as_the_pipeline(without_numba, kind, shape, dtype, accuracy, 
     assert same(face(a, b, accuracy=accuracy), without_numba(face, a, b, accuracy=accuracy))
 
 
-@settings(suppress_health_check=FIXTURES, max_examples=200, deadline=None)
+@settings(suppress_health_check=FIXTURES, max_examples=80, deadline=None)
 @given(
     st.lists(st.lists(st.floats(width=32), min_size=3, max_size=3), min_size=1, max_size=4),
     st.lists(st.floats(), min_size=6, max_size=6),

@@ -67,6 +67,7 @@ def test_the_references_round_as_ieee_does():
         assert rounded_root(n, 1 - d.bit_length(), FLOAT64) == np.sqrt(x)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", campaign.CHECKS)
 def test_some_cases_of_every_family(name):
     tally = run({name: campaign.CHECKS[name]}, 60, 11, campaign.COMMAND, lambda _: None, most=6)
@@ -120,7 +121,8 @@ def test_processes_share_a_campaign_and_its_counts_are_written(tmp_path, capsys)
     assert "fingerprint      6" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_campaign_that_is_stopped_has_its_counts(tmp_path, number):
     counts = tmp_path / "counts.json"
     options = ["--only", "fingerprint", "--minutes", "9", "--processes", "2", "--json", str(counts)]
@@ -144,6 +146,7 @@ def test_a_run_that_is_stopped_still_has_its_table():
     assert "all" in tally.table()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", DEVICE_FAMILIES)
 def test_every_family_runs_on_both_sides(name):
     device = devices.Device(dry=True)

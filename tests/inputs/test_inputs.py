@@ -85,6 +85,7 @@ def check_cell(function, kind) -> None:
 CELLS = cells_of_classes()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("function", "kind"), [pytest.param(f, k, id=f"{f} {k.name}") for f, k in CELLS])
 def test_the_table_holds(function, kind):
     """In a cell of each class of functions and kinds."""

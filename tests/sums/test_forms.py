@@ -475,6 +475,7 @@ assert ozaki.sum(x) == expected
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_without_numba(tmp_path):
     """Where numba is missing or switched off, results are the same."""
     pytest.importorskip("numba")

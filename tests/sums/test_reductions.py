@@ -196,6 +196,7 @@ def test_broadcast_input_is_not_copied():
     assert oz.mean(x, axis=(0, 1)) == 0.1
 
 
+@pytest.mark.slow
 def test_memory_beyond_the_input_is_constant():
     """Arrays of 16 MB and more, in blocks of 2 MB at most."""
     x = np.random.default_rng(0).standard_normal((1000, 2000))

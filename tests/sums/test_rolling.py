@@ -13,7 +13,7 @@ RNG = np.random.default_rng(8)
 
 
 def test_every_window_is_rounded_once():
-    check_family("rolling sums", 200)
+    check_family("rolling sums", 60)
 
 
 def windows(x, window, ahead=0):

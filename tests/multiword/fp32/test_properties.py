@@ -83,7 +83,7 @@ def test_default_is_within_the_bound_of_fp32(data, seed):
         assert x is None or np.array_equal(x, copy)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_panels_do_not_show(data, seed):
     m, k, n = shapes(data, 150, 300)

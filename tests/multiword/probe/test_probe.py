@@ -115,7 +115,7 @@ def test_the_papers_own_numbers_on_the_v100():
     st.sampled_from([None, 16, 32, 64]),
     st.sampled_from([(16, 16), (3, 50)]),
 )
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_the_inferred_blocking_gives_the_same_bits(k, step, block_k, tile_k, shape):
     core = TensorCore("A100", blocking=Blocking(step, block_k, None, tile_k))
     inferred = infer_blocking(core, "fp16", *shape, k)

@@ -103,6 +103,7 @@ def compile_all(file, chosen, architecture=None):
             assert name not in KEEPING or set(FLUSHING.findall(ptx)) == set()
 
 
+@pytest.mark.whole
 @of_each_file
 def test_the_first_instance_compiles(file):
     compile_all(file, slice(1))
@@ -119,6 +120,7 @@ def test_a_kernel_that_flushes_is_noticed():
     assert FLUSHING.findall(compile_kernel(source, (f"--gpu-architecture={ARCHITECTURE}", "-ftz=true")))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("architecture", OTHERS)
 @of_each_file
 def test_the_last_instance_compiles_for_other_architectures(file, architecture):
