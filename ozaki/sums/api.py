@@ -28,6 +28,7 @@ from ozaki.sums.arguments import (
     reduced_shape,
     summed_dtype,
 )
+from ozaki.sums.exact import moments
 from ozaki.sums.exact.summands import products
 from ozaki.sums.norms import is_order, norm_of_order
 from ozaki.sums.repeated import repeatable
@@ -129,7 +130,11 @@ def mean(
     return REDUCTIONS["mean"]((numbers(x, "x"),), axis, dtype, out, keepdims, where)
 
 
-@reduction(Reduction((products,), rounded_totals, product_dtype), torch="dot", example="x")
+@reduction(
+    Reduction((products,), rounded_totals, product_dtype, groups_on_gpu=moments.group_totals),
+    torch="dot",
+    example="x",
+)
 @repeatable
 @on_device_of_arrays
 def dot(

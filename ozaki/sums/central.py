@@ -251,8 +251,7 @@ def _on_gpu(x: Array, order: int, rounding: Rounding, ratio: _Ratio) -> tuple[Ar
     x = x if x.dtype.name in SOURCES else exactly("x", x, np.float64)
     if order > 2:
         return moments.standardized(x, order, ratio(n), rounding)
-    found = moments.variances(x, 1, rounding, Fraction(0))
-    return None if found is None else (found, np.zeros(0, np.int64))
+    return moments.variances(x, 1, rounding, Fraction(0))
 
 
 def _rounded(

@@ -14,14 +14,18 @@ from multiword.runtime.arrays import (
     is_cupy,
     namespace,
     on_device_of_arrays,
+    real_parts,
+    to_float64,
 )
 from multiword.runtime.compiled import compiled
 from multiword.runtime.options import check_choice
 from ozaki.public import public
+from ozaki.rounding.conversion import joined
 from ozaki.sums.api import dot
-from ozaki.sums.arguments import numbers
+from ozaki.sums.arguments import numbers, real_dtype
 from ozaki.sums.exact.extraction import LOOPS, READABLE
 from ozaki.sums.exact.rows import WIDTH
+from ozaki.sums.exact.summands import products
 from ozaki.sums.table import product_dtype
 
 _TERMS = 1 << 20  # of windows that are added up together
@@ -92,40 +96,75 @@ def _correlated(a: Array, v: Array, mode: str) -> Array:
     if dtype.kind in "iub":
         whole = namespace(a).convolve(a, v[::-1])
         return whole[m - 1 - before : n + after]
-    result = _enclosed(a, v, dtype, before, after)
+    result = _padded(a, v, dtype, before, after)
     if result is None:
         result = namespace(a).full(n - m + 1 + before + after, np.nan, dtype)
     _complete(a, v, before, result)
     return result
 
 
-def _enclosed(a: Array, v: Array, dtype: np.dtype, before: int, after: int) -> Array | None:
-    """The elements from loops that watch their errors, NaN where undecided; None where there are none."""
-    if is_cupy(a) or dtype not in READABLE or a.dtype != dtype or v.dtype != dtype:
+def _padded(a: Array, v: Array, dtype: np.dtype, before: int, after: int) -> Array | None:
+    """The elements as if zeros came before and after a, NaN where undecided; None where nothing is so quick.
+
+    On a GPU they are sums of all windows at once, on a CPU those of loops that watch their errors.
+    """
+    if not is_cupy(a) and (dtype not in READABLE or a.dtype != dtype or v.dtype != dtype):
         return None
+    padded = namespace(a).zeros(a.size + before + after, a.dtype)
+    _words(padded)[before : before + a.size] = _words(a)
+    if is_cupy(a):
+        sums: Array = dot(_windows(padded, v.size), v, axis=-1)
+        return sums
     if (loops := compiled(LOOPS)) is None:
         return None
-    padded = np.zeros(a.size + before + after, dtype)
-    padded[before : before + a.size] = a
     result = np.empty(padded.size - v.size + 1, dtype)
     add = loops.loop(loops.correlated, dtype)
     add(padded, np.ascontiguousarray(v), dtype.itemsize == 4, np.empty((3, WIDTH)), result)
     return result
 
 
+def _words(x: Array) -> Array:
+    """Halves as words: CuPy copies bfloat16 by way of float32, and loses subnormal numbers."""
+    return x.view(np.uint16) if x.dtype.itemsize == 2 else x
+
+
+def _windows(x: Array, size: int) -> Array:
+    """The windows of a vector, as the rows of a view."""
+    view: Array = namespace(x).lib.stride_tricks.sliding_window_view(x, size)
+    return view
+
+
 def _complete(a: Array, v: Array, before: int, result: Array) -> None:
     """Add up what is undecided; so are zeros at the ends, whose sign padding may have changed."""
     xp, n, m = namespace(a), a.size, v.size
-    inside = slice(before, before + n - m + 1)
-    windows, middle = xp.lib.stride_tricks.sliding_window_view(a, m), result[inside]
-    chosen = xp.flatnonzero(middle != middle)
-    step = max(1, _TERMS // m)
-    for first in range(0, chosen.size, step):
-        part = chosen[first : first + step]
-        middle[part] = dot(windows[part], v, axis=-1)
-    ends = [*range(before), *range(before + n - m + 1, result.size)]
-    for k in ends:
-        if result[k] != result[k] or result[k] == 0:
-            start = k - before  # of a window that begins before a, or ends after it
-            first, last = max(start, 0), min(start + m, n)
-            result[k] = dot(a[first:last], v[first - start : last - start])
+    inside, undecided = slice(before, before + n - m + 1), result != result
+    windows, middle = _windows(a, m), xp.flatnonzero(undecided[inside])
+    for x in real_parts(result):
+        undecided |= x == 0
+    undecided[inside] = False
+    for chosen, added in (
+        (middle + before, lambda part: dot(windows[part - before], v, axis=-1)),
+        (xp.flatnonzero(undecided), lambda part: _at_ends(a, v, part - before, result.dtype)),
+    ):
+        step = max(1, _TERMS // m)
+        for first in range(0, chosen.size, step):
+            part = chosen[first : first + step]
+            result[part] = added(part)
+
+
+def _at_ends(a: Array, v: Array, starts: Array, dtype: np.dtype) -> Array:
+    """Return Σ_j a_(k+j)·v_j for some k, with −0·1, which changes no sum, for products that there are not."""
+    xp = namespace(a)
+    index = starts[:, None] + xp.arange(v.size)
+    there = (index >= 0) & (index < a.size)
+    index, parts = index.clip(0, a.size - 1), []
+    for terms in products(a, v):
+        xs, ys = [], []
+        for (x, y), sign in terms:
+            x, y = (z if z.dtype.kind in "iub" else to_float64(z) for z in (x, y))
+            integers = x.dtype.kind in "iub"  # which have no −0: then y is a float
+            xs.append(xp.where(there, x[index], x.dtype.type(1) if integers else -0.0))
+            ys.append(xp.where(there, y * sign, -0.0 if integers else y.dtype.type(1)))
+        x, y = (xp.concatenate(factors, axis=1) for factors in (xs, ys))
+        parts.append(dot(x, y, axis=-1, dtype=real_dtype(dtype)))
+    return joined(parts, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from math import prod
 from typing import Any
@@ -24,7 +25,7 @@ from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, broadcast_shape, format_of, numbers, real_dtype
 from ozaki.sums.exact.groups import check_labels, group_sums, rounded_group_sums
-from ozaki.sums.table import REDUCTIONS
+from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
@@ -246,13 +247,9 @@ def grouped(
         values = [narrow(x, real_dtype(target)) for x in at_once if x is not None]
         if len(values) == len(parts):
             return joined(values, target).reshape(shape)
-    elif reduction.groups_on_gpu is not None and is_cupy(index):
-        rounding = reduction.rounding(target)
-        parts = flat if reduction.real else real_parts(flat[0])
-        on_gpu = (reduction.groups_on_gpu(x, columns, outputs, rounding, **options) for x in parts)
-        values = [x for x in on_gpu if x is not None]
-        if len(values) == len(parts):
-            return joined(values, target).reshape(shape)
+    found = rounded_on_gpu(reduction, flat, columns, outputs, target, **options)
+    if found is not None:
+        return found.reshape(shape)
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
     counts = None
     if not reduction.plain:
@@ -261,6 +258,27 @@ def grouped(
         if outputs <= OUTPUTS_ON_HOST:
             counts, sums = on_host(counts), [[part.on_host() for part in parts] for parts in sums]
     return where_lies(index, reduction.rounded(sums, counts, target, **options).reshape(shape))
+
+
+def rounded_on_gpu(
+    reduction: Reduction,
+    arrays: Sequence[Array],
+    columns: Array,
+    outputs: int,
+    target: np.dtype,
+    **options: Any,
+) -> Array | None:
+    """Return the results of vectors by group from a kernel; None where none decides them all."""
+    first, *others = arrays
+    if reduction.groups_on_gpu is None or not is_cupy(columns) or any(x.dtype.kind == "c" for x in others):
+        return None
+    rounding, values = reduction.rounding(target), []
+    for x in [first] if reduction.real else real_parts(first):
+        part = reduction.groups_on_gpu(x, *others, columns, outputs, rounding, **options)
+        if part is None:
+            return None
+        values.append(part)
+    return joined(values, target)
 
 
 def _grouped_sparsely(

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, check_same_device, is_cupy, namespace, on_device_of_arrays
 from multiword.runtime.options import integer
 from ozaki.public import public
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.exact.groups import check_labels
-from ozaki.sums.groups import by_group, columns_of, grouped, labelled
-from ozaki.sums.table import is_nan, without
+from ozaki.sums.groups import by_group, columns_of, grouped, labelled, rounded_on_gpu
+from ozaki.sums.table import REDUCTIONS, is_nan, without
 from ozaki.sums.variance import exact_ddof
+from ozaki.tuning import GROUPS_PER_NUMBER
 
 
 @public("Sums")
@@ -124,8 +125,15 @@ def group_average(values: Array, labels: Array, num_groups: int, weights: Array)
         raise ValueError(f"weights must broadcast to values, of shape {x.shape}, got shape {w.shape}")
     x, index, shape = labelled(x, labels, num_groups)
     check_labels(index, shape[-1])
+    arrays = x, xp.broadcast_to(w, x.shape)
+    if is_cupy(x) and shape[-1] <= GROUPS_PER_NUMBER * index.size:
+        flat, target = [a.reshape(-1) for a in arrays], REDUCTIONS["average"].dtype(arrays, None, None, shape)
+        columns = columns_of(index, prod(shape[:-1]), shape[-1])
+        found = rounded_on_gpu(REDUCTIONS["average"], flat, columns, prod(shape), target)
+        if found is not None:
+            return found.reshape(shape)
     used, renumbered = xp.unique(index, return_inverse=True)
-    arrays, dense = (x, xp.broadcast_to(w, x.shape)), (*shape[:-1], len(used))
+    dense = (*shape[:-1], len(used))
     means = grouped("average", arrays, renumbered, dense, None)
     result = xp.full(shape, np.nan, means.dtype)
     result[..., used] = means

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np  # noqa: F401 (of the examples)
 
-from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays, where_lies
-from ozaki.rounding.conversion import narrow
+from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
 from ozaki.sums.arguments import (
@@ -26,6 +25,7 @@ from ozaki.sums.arguments import (
     reduced_shape,
     weights_along,
 )
+from ozaki.sums.exact import moments
 from ozaki.sums.exact.summands import products
 from ozaki.sums.table import (
     ABOUT_GIVEN,
@@ -183,11 +183,17 @@ def _weighted_spread(
     given = checked_weights(x, fweights, aweights, axes, mask)
     x = x if mask is None else without(x, ~mask)
     result = weighted_variances(x, given, aweights is not None, axes, ddof, row.rounding(target))
-    return deliver(where_lies(x, narrow(result, target)).reshape(shape), out)
+    return deliver(result.reshape(shape), out)
 
 
 @reduction(
-    Reduction((products, weights), averages, quotient_dtype),
+    Reduction(
+        (products, weights),
+        averages,
+        quotient_dtype,
+        on_gpu=moments.averages,
+        groups_on_gpu=moments.group_averages,
+    ),
     torch="average",
     jax="average",
     example="weights=np.array([1, 2, 1])",

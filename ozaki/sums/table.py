@@ -179,11 +179,11 @@ class Reduction:
     real : what a result is that is real whatever its arguments are; else empty.
     skip_nan : whether NaN is left out, and not counted.
     zero : what stands for numbers that are left out: −0 changes no zero's sign.
-    on_gpu : on_gpu(x, reduced, rounding, **options) rounds the results of ordinary arrays on a GPU; None for
-        others, which have exact sums.
-    on_cpu : on_cpu(x, reduced, rounding, **options) does so on a CPU, and returns indices of those that it
-        leaves open.
-    groups_on_gpu : groups_on_gpu(x, labels, groups, rounding, **options) does so by group, of a vector.
+    on_gpu : on_gpu(*arrays, reduced, rounding, **options) rounds the results of ordinary arrays on a GPU, and
+        returns indices of those that it leaves open; None for others, which have exact sums.
+    on_cpu : on_cpu(*arrays, reduced, rounding, **options) does so on a CPU.
+    groups_on_gpu : groups_on_gpu(*arrays, labels, groups, rounding, **options) does so by group, of vectors
+        of real numbers, or of complex ones where the results are real.
     name : of the public function.
     """
 
@@ -194,8 +194,8 @@ class Reduction:
     real: str = ""
     skip_nan: bool = False
     zero: float = 0.0
-    on_gpu: Callable[..., Array | None] | None = None
-    on_cpu: Callable[..., tuple[np.ndarray, np.ndarray] | None] | None = None
+    on_gpu: Callable[..., tuple[Array, Array] | None] | None = None
+    on_cpu: Callable[..., tuple[Array, Array] | None] | None = None
     groups_on_gpu: Callable[..., Array | None] | None = None
     name: str = ""
 
@@ -273,14 +273,11 @@ class Reduction:
         arrays = [*arrays, where] if masked else arrays
         kept = tuple(a for a in range(x.ndim) if a not in axes)
         moved, reduced = [y.transpose(axes + kept) for y in arrays], len(axes)
-        if self.on_gpu is not None and is_cupy(x) and not masked:
-            found = self.on_gpu(moved[0], reduced, self.rounding(target), **options)
+        at_once = self.on_gpu if is_cupy(x) else self.on_cpu
+        if at_once is not None and not masked:
+            found = at_once(*moved, reduced, self.rounding(target), **options)
             if found is not None:
-                return found.reshape([x.shape[a] for a in kept])
-        if self.on_cpu is not None and not is_cupy(x) and not masked:
-            enclosed = self.on_cpu(moved[0], reduced, self.rounding(target), **options)
-            if enclosed is not None:
-                return self._completed(moved[0], reduced, target, *enclosed, **options)
+                return self._completed(moved, reduced, target, *found, **options)
         result = np.empty([x.shape[a] for a in kept], target)
         for output in tiles(result.shape, OUTPUTS_ON_HOST):
             values = result[cast(Any, (*output, ...))]
@@ -291,14 +288,14 @@ class Reduction:
         return where_lies(x, result)
 
     def _completed(
-        self, x: Array, reduced: int, target: np.dtype, result: Array, hard: Array, **options: Any
+        self, arrays: list[Array], reduced: int, target: np.dtype, result: Array, hard: Array, **options: Any
     ) -> Array:
         """Return results over the first axes, of which some have exact sums."""
-        kept = x.shape[reduced:]
         if len(hard):
-            columns = x.reshape(-1, len(result))[:, hard]
-            result[hard] = replace(self, on_cpu=None).of([columns], (0,), target, **options)
-        return result.reshape(kept)
+            columns = [x.reshape(-1, len(result))[:, hard] for x in arrays]
+            exact = replace(self, on_gpu=None, on_cpu=None)
+            result[hard] = exact.of(columns, (0,), target, **options)
+        return result.reshape(arrays[0].shape[reduced:])
 
     def rounding(self, target: np.dtype) -> Rounding:
         """Return what becomes of exact sums for results of this dtype."""

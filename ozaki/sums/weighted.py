@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, real_parts
+from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, real_parts, where_lies
 from multiword.runtime.options import exactly
+from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import columns_of, weights_along
+from ozaki.sums.exact import moments
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.powers import Factors, product_sums, rounded_of_sums
@@ -68,14 +70,34 @@ def _reliabilities(weights: Weights, reliable: bool) -> Weights:
 
 def weighted_variances(
     x: Array, weights: Weights, reliable: bool, axes: tuple[int, ...], ddof: Fraction, rounding: Rounding
-) -> np.ndarray:
-    """Return the variances over axes, or their roots, rounded, as a vector of float64 on the host.
+) -> Array:
+    """Return the variances over axes, or their roots, rounded, as a vector in the dtype of the format.
 
     x, weights : of one shape.
     reliable : whether the last weights are reliabilities.
     """
-    parts = [exactly("x", columns_of(part, axes), np.float64) for part in real_parts(x)]
-    weights = tuple(columns_of(w, axes) for w in weights)
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    columns, weights = exactly("x", columns_of(x, axes), wide), tuple(columns_of(w, axes) for w in weights)
+
+    def of_sums(x: Array, weights: Weights) -> Array:
+        values = _of_sums(real_parts(x), weights, reliable, ddof, rounding)
+        return where_lies(x, narrow(values, rounding.target.dtype))
+
+    found = None
+    if is_cupy(x) and len(weights) == 1:
+        found = moments.weighted_variances(columns, weights[0], reliable, ddof, rounding)
+    if found is None:
+        return of_sums(columns, weights)
+    result, undecided = found
+    if len(undecided):
+        result[undecided] = of_sums(columns[:, undecided], tuple(w[:, undecided] for w in weights))
+    return result
+
+
+def _of_sums(
+    parts: list[Array], weights: Weights, reliable: bool, ddof: Fraction, rounding: Rounding
+) -> np.ndarray:
+    """The same of columns, as float64 numbers on the host, from sums that it has or encloses."""
     terms: list[Factors] = [weights, _reliabilities(weights, reliable)]
     terms += [(*weights, part) for part in parts] + [(*weights, part, part) for part in parts]
     if parts[0].shape[1] > 0 == len(parts[0]):

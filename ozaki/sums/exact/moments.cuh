@@ -10,26 +10,77 @@
 #define ORDER 2
 #endif
 
-/* What is known of an output's numbers: the exponent fields of those that are finite and not 0, which lie between
-   2048 - below and above (both 0 for none), whether one is not finite, how many count, and whether one is not -0. */
-struct Known {
-    int below, above, bad, count, ordinary;
+/* A number, in parts, and its weight, of WEIGHTED outputs. */
+struct Term {
+    double x[PARTS];
+#if WEIGHTED
+    double w;
+#endif
+};
+
+/* The exponent fields of finite numbers other than 0: between 2048 - below and above, which are 0 for none. */
+struct Range {
+    int below, above;
 
     __device__ void note(double x) {
-        const int field = __double2hiint(x) >> 20 & 2047;
-        ordinary |= x != 0 || __double2hiint(x) >= 0;
-        if (field == 2047) bad = 1;
-        else if (x != 0) add({2048 - max(field, 1), max(field, 1), 0, 0, 1});
+        const int field = max(__double2hiint(x) >> 20 & 2047, 1);
+        add({2048 - field, field});
     }
-    __device__ void add(const Known &other) {
+    __device__ void add(const Range &other) {
         below = max(below, other.below);
         above = max(above, other.above);
-        bad |= other.bad;
-        count += other.count;
-        ordinary |= other.ordinary;
     }
-    __device__ int lowest() const { return 2048 - below; }
+    __device__ int lowest() const { return below ? 2048 - below : 1; }
     __device__ bool far() const { return above - lowest() > REACH; }
+};
+
+/* What is known of an output's terms: the ranges of its numbers and weights, flags, and how many count. In memory
+   each member has an array for all outputs, of KNOWN in all, which are 0 at first. */
+struct Known {
+    Range x;
+    int flags, count;
+#if WEIGHTED
+    Range w;
+#define KNOWN 6
+#else
+#define KNOWN 4
+#endif
+
+    __device__ void note(const Term &term);
+    __device__ void add(const Known &other) {
+        x.add(other.x);
+        flags |= other.flags;
+        count += other.count;
+#if WEIGHTED
+        w.add(other.w);
+#endif
+    }
+    __device__ void add_to(int *known, i64 outputs) const {
+        atomicMax(known, x.below);
+        atomicMax(known + outputs, x.above);
+        atomicOr(known + 2 * outputs, flags);
+        atomicAdd(known + 3 * outputs, count);
+#if WEIGHTED
+        atomicMax(known + 4 * outputs, w.below);
+        atomicMax(known + 5 * outputs, w.above);
+#endif
+    }
+    __device__ static Known of(const int *known, i64 outputs) {
+        int member[KNOWN];
+        for (int i = 0; i < KNOWN; i++) member[i] = known[i * outputs];
+#if WEIGHTED
+        return {{member[0], member[1]}, member[2], member[3], {member[4], member[5]}};
+#else
+        return {{member[0], member[1]}, member[2], member[3]};
+#endif
+    }
+    __device__ bool all_finite() const { return !(flags & (PLUS_INFINITY | MINUS_INFINITY | NOT_A_NUMBER)); }
+    __device__ bool far() const {
+#if WEIGHTED
+        if (w.far()) return true;
+#endif
+        return x.far();
+    }
 };
 
 /* What the LANES threads of an output have, `stride` apart, added up; each has it then. */
@@ -75,6 +126,32 @@ __device__ void shifted(const u64 *x, int shift, u64 *y) {
     y[0] <<= bits;
 }
 
+/* x becomes -x, of WORDS words, if `negative`. */
+template <int WORDS>
+__device__ void negate(bool negative, u64 *x) {
+    u64 carry = negative;
+#pragma unroll
+    for (int i = 0; negative && i < WORDS; i++) { x[i] = ~x[i] + carry; carry = carry && x[i] == 0; }
+}
+
+/* The product of a number of two words, low and high, and one of one, in three. */
+__device__ void triple(u64 low, u64 high, u64 m, u64 *product) {
+    const u64 above = __umul64hi(low, m);
+    product[0] = low * m;
+    product[1] = high * m + above;
+    product[2] = __umul64hi(high, m) + (product[1] < above);
+}
+
+#if !WEIGHTED
+__device__ void Known::note(const Term &term) {
+    for (int part = 0; part < PARTS; part++) {
+        const double v = term.x[part];
+        if (v != 0 || __double2hiint(v) >= 0) flags |= ORDINARY;
+        if (!finite(v)) flags |= NOT_A_NUMBER;
+        else if (v != 0) x.note(v);
+    }
+}
+
 /* Σx of the real, and of the imaginary parts, in two's complement, and Σ|x|²; of real numbers also Σx³ and Σx⁴, if
    ORDER asks for them. Least significant words first. */
 struct Sums {
@@ -105,13 +182,10 @@ struct Sums {
     /* Add the higher powers of a number, m·2^shift or its negative, of which low and high are the words of m². */
     __device__ void add_powers(bool negative, u64 m, u64 low, u64 high, int shift) {
 #if ORDER >= 3
-        const u64 above = __umul64hi(low, m), middle = high * m + above;
-        const u64 cube[3] = {low * m, middle, __umul64hi(high, m) + (middle < above)};
-        u64 wide[6];
+        u64 cube[3], wide[6];
+        triple(low, high, m, cube);
         shifted<3, 6>(cube, 3 * shift, wide);
-        u64 carry = negative;
-#pragma unroll
-        for (int i = 0; negative && i < 6; i++) { wide[i] = ~wide[i] + carry; carry = carry && wide[i] == 0; }
+        negate<6>(negative, wide);
         add_words<6>(cubes, wide);
 #endif
 #if ORDER >= 4
@@ -123,6 +197,11 @@ struct Sums {
         shifted<4, 7>(fourth, 4 * shift, far);
         add_words<7>(fourths, far);
 #endif
+    }
+
+    __device__ void add_term(const Term &term, const Known &known) {
+        for (int part = 0; part < PARTS; part++)
+            if (term.x[part] != 0) add_number(part, term.x[part], known.x.lowest());
     }
 
     /* Add a finite number of which the exponent field is at least `lowest`. */
@@ -190,3 +269,4 @@ __device__ double variance(const Sums &sums, i64 n, i64 ddof, int lowest, bool r
     divide(all, 0, last, n);
     return round_digits(all, -BELOW, last, 2 * (lowest - 1075) - 32 * spare, divisor, root, precision, smallest);
 }
+#endif
