@@ -52,7 +52,9 @@ __device__ bool exponential(double x, double largest, double& e) {
   return quick(x, largest, e) && longer(x, largest, e);
 }
 
+// A team of one thread does not meet: its neighbours may have no row left.
 __device__ void meet() {
+  if (TEAM == 1) return;
   if (TEAM <= 32) __syncwarp();
   else __syncthreads();
 }

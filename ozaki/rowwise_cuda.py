@@ -23,24 +23,23 @@ WARP, MOST_THREADS = 32, 256
 """Threads that have a row of up to LONG_FOR_A_WARP numbers, and a longer one."""
 
 _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
-"""Warps of a block that have a row each, and blocks to a multiprocessor at most."""
+"""Warps of a block that have a row each, or whose threads have, and blocks to a multiprocessor at most."""
 
 _MOST_KEPT = 4096
 """Powers of a row that a block keeps: its shared memory has 48 KB, of which 16 are for threads."""
 
 _FEW_SHORT, _LONG_FOR_A_BLOCK = 4096, 1 << 18
-"""Rows, at most, of fewer than SHORT_ROW numbers, which leave threads idle; numbers of a row, at most, where
-rows are few: one block has all of it."""
+"""Rows beyond which a thread has one of fewer than SHORT_ROW numbers; numbers of a row, at most, where rows are
+few: one block has all of it."""
 
 _TYPES = {"float32": "float", "float64": "double"}
 
 
 def takes(kind: str, rows: Array) -> bool:
-    """Return whether there is a kernel for such rows: not for many short ones, nor for few very long ones."""
+    """Return whether there is a kernel for such rows: not for few very long ones."""
     (count, n), most = rows.shape, _MOST_KEPT if kind == "softmax" else _LONG_FOR_A_BLOCK
     few, _ = SEARCHED_IN_PARTS
-    long_enough = n >= SHORT_ROW or count <= _FEW_SHORT
-    return long_enough and (n <= most or (count > few and kind != "softmax")) and rows.dtype.name in _TYPES
+    return (n <= most or (count > few and kind != "softmax")) and rows.dtype.name in _TYPES
 
 
 def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
@@ -52,7 +51,10 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     kept, sizes = kind == "softmax", (np.int64(count), np.int64(n))
     out, state = xp.empty_like(rows), xp.zeros(1 + (count + 31) // 32, np.uint32)
     largest, sums = xp.empty((2, count, 1))
-    threads, teams = (WARP, _WARPS) if n <= _LONG_FOR_A_WARP else (MOST_THREADS, 1)
+    if n < SHORT_ROW and count > _FEW_SHORT:
+        threads, teams = 1, WARP * _WARPS
+    else:
+        threads, teams = (WARP, _WARPS) if n <= _LONG_FOR_A_WARP else (MOST_THREADS, 1)
     kernel = _kernel("rows", rows.dtype.name, threads, kept, xp.cuda.runtime.getDevice())
     arguments = (rows, out, largest, sums, state, *sizes)
     kernel((_blocks(-(-count // teams)),), (threads * teams,), arguments, shared_mem=8 * teams * n * kept)

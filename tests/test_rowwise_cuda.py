@@ -60,7 +60,9 @@ def for_host(text):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("softmax", [True, False])
-@pytest.mark.parametrize("team", [WARP, pytest.param(MOST_THREADS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "team", [WARP, *(pytest.param(t, marks=pytest.mark.slow) for t in (1, MOST_THREADS))]
+)
 def test_compiles_without_contraction(team, softmax, dtype):
     text = source(dtype, team, softmax)
     for architecture in (ARCHITECTURE, *OTHERS) if dtype == "float32" and softmax else (ARCHITECTURE,):

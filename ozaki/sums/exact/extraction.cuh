@@ -111,6 +111,23 @@ __device__ __noinline__ unsigned add_terms(i64 *digits, i64 stride, const Batch 
     return seen;
 }
 
+/* Take zeros, and what is not finite, out of the terms whose bits are set: they need no digits. Return flags of the
+   latter. */
+__device__ __noinline__ unsigned take_special(const Batch &terms, unsigned *which) {
+    unsigned seen = 0;
+    for (unsigned left = *which; left; left &= left - 1) {
+        const int j = __ffs(left) - 1;
+        const double x = terms.left(j), y = PRODUCT ? terms.right(j) : 1, p = x * y;
+        if (finite(x) && finite(y)) {
+            if (x != 0 && y != 0) continue;
+        } else {
+            seen |= p > 0 ? PLUS_INFINITY : p < 0 ? MINUS_INFINITY : NOT_A_NUMBER;
+        }
+        *which &= ~(1u << j);
+    }
+    return seen;
+}
+
 __device__ __noinline__ void clear(i64 *digits, i64 stride) {
     for (int i = -BELOW; i < DIGITS + ABOVE; i++) digits[i * stride] = 0;
 }
@@ -258,6 +275,7 @@ struct Extraction {
             deposit(1, held ? u : sigma[1]);
             if (!held) beyond |= 1u << j;
         }
+        if (beyond) to.seen |= take_special(terms, &beyond);
         if (beyond) {
             to.prepare();
             to.seen |= add_terms(to.digits, to.stride, terms, beyond);

@@ -232,12 +232,12 @@ def _of_rows(
     return result, cupy.flatnonzero(opened) if undecided.look()[0] else _NONE
 
 
-def _parameters(pair: tuple[Array, Array], result: Array, rounding: Rounding, **given: Any) -> Variances:
+def _parameters(arrays: tuple[Array, Array], result: Array, rounding: Rounding, **given: Any) -> Variances:
     """Return the parameters of a launch for numbers and weights: what is not given is 0, or null."""
     values: dict[str, Any] = {
         name: None if kind is c_void_p else 0 for name, kind in cast(Any, Variances._fields_)
     }
-    values |= {"x": pair[0], "w": pair[1], "result": result, "outputs": result.size}
+    values |= {"x": arrays[0], "w": arrays[1], "result": result, "outputs": result.size}
     values |= {"root": int(rounding.root), "precision": rounding.target.precision}
     return Variances(**values | {"smallest": last_place(rounding.target)} | given)
 
