@@ -210,6 +210,36 @@ def rows_of_sums(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
                 )
 
 
+def _weighted_variance(xp: Any, x: Any, axis: int, w: Any) -> Any:
+    """The weighted variance, as NumPy's users write it."""
+    less = x - xp.expand_dims(xp.average(x, axis, w), axis)
+    return xp.average((less * less.conj()).real, axis, w)
+
+
+def rows_of_weights(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
+    """Weighted means, variances and covariances, of a weight for each number, or each observation."""
+    for name, ours, theirs in (
+        ("average, weights", ozaki.average, xp.average),
+        ("var, weights", lambda x, axis, w: ozaki.var(x, axis, aweights=w), partial(_weighted_variance, xp)),
+    ):
+        for shape in ROWS if wanted(name) else ():
+            x, w = drawn(xp, shape, dtype), abs(drawn(xp, shape, dtype, 1))
+            for axis in {0, len(shape) - 1}:
+                given = (x, axis, w)
+                yield Row(
+                    name,
+                    f"{shape} axis {axis}",
+                    dtype,
+                    x.size,
+                    partial(ours, *given),
+                    partial(theirs, *given),
+                )
+    for n in (16, 256) if wanted("cov, weights") and dtype[0] != "c" else ():
+        x, w = drawn(xp, (n, 1000), dtype), abs(drawn(xp, (1000,), dtype, 1))
+        both = (partial(f.cov, x, aweights=w) for f in (ozaki, xp))
+        yield Row("cov, weights", f"{n} × 1000", dtype, x.size, *both)
+
+
 def rows_of_groups(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
     """Sums by group, beside weighted counts."""
     if dtype != "float64":
@@ -423,6 +453,7 @@ SPARSE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 PARTS = (
     rows_of_sums,
+    rows_of_weights,
     rows_of_groups,
     rows_of_functions,
     rows_of_products,

@@ -34,7 +34,8 @@ SUMS = {
 
 def family(name: str) -> str:
     """Return the family of a function."""
-    return next(title for title, holds in FAMILIES if holds(name))
+    of = name.partition(",")[0]  # without what it is called with
+    return next(title for title, holds in FAMILIES if holds(of))
 
 
 def quantiles(ratios: Sequence[float]) -> list[str]:

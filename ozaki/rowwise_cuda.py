@@ -29,8 +29,8 @@ _MOST_KEPT = 4096
 """Powers of a row that a block keeps: its shared memory has 48 KB, of which 16 are for threads."""
 
 _FEW_SHORT, _LONG_FOR_A_BLOCK = 4096, 1 << 18
-"""Rows beyond which a thread has one of fewer than SHORT_ROW numbers; numbers of a row, at most, where rows are
-few: one block has all of it."""
+"""Rows beyond which a thread has one of fewer than SHORT_ROW numbers; numbers of a row, at most, where rows
+are few: one block has all of it."""
 
 _TYPES = {"float32": "float", "float64": "double"}
 

@@ -202,6 +202,20 @@ def weights(draw: Draw) -> Call:
     return Call(specs, function)
 
 
+def group_averages(draw: Draw) -> Call:
+    """group_average of vectors and rows, with a weight for each label or each number; groups may be empty."""
+    n, count, lead = draw.size("n", 1, 300), draw.size("groups", 1, 9), draw.pick("lead", (), (3,))
+    specs = {"x": draw.spec("x", (*lead, n), (*REAL, *COMPLEX, *INTEGERS))}
+    specs["w"] = draw.spec("w", draw.pick("shape of weights", (n,), (*lead, n)), (*REAL[:3], *INTEGERS))
+    labels, positive = draw.rng.integers(0, count, n), draw.pick("magnitudes", True, True, False)
+
+    def function(xp: ModuleType, x: dict) -> list:
+        w = _magnitudes(x["w"]) if positive else x["w"]
+        return [ozaki.group_average(x["x"], xp.asarray(labels), count, w)]
+
+    return Call(specs, function)
+
+
 def _magnitudes(x: Any) -> Any:
     """|x|, by its sign's bit: CuPy's own takes subnormal float32 numbers for zeros."""
     if x.dtype.kind != "f":
@@ -230,6 +244,7 @@ FAMILIES: dict[str, Callable[[Draw], Call]] = {
     "moment, skew, kurtosis": moments,
     "rolling sums": rolling,
     "average, var and std with weights": weights,
+    "group_average": group_averages,
     "convolve, correlate": convolutions,
     "ExactSum": exactsum,
     "fingerprint": fingerprint,

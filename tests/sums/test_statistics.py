@@ -8,7 +8,7 @@ import pytest
 
 import ozaki
 from multiword.runtime.compiled import numpy_forms
-from ozaki.sums import central
+from ozaki.sums import central, convolution
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.powers import product_words
 from tests.fuzz.fixed import check_family
@@ -140,6 +140,27 @@ def test_convolutions_of_ints_and_of_arrays_that_do_not_fit():
             ozaki.convolve(bad, np.ones(2))
     with pytest.raises(ValueError, match="mode"):
         ozaki.correlate(np.ones(2), np.ones(2), "all")
+
+
+@pytest.mark.parametrize(
+    "dtypes", [(float, float), (complex, complex), (np.float32, int), (np.float16, np.float16)]
+)
+def test_convolutions_add_what_products_there_are(monkeypatch, dtypes):
+    """Zeros of either sign, Inf and NaN: also where sums of all windows come first, as on a GPU."""
+    rng, (first, second) = np.random.default_rng(4), dtypes
+    cases = [(rng.integers(-1, 2, n).astype(first), rng.integers(-1, 2, 5).astype(second)) for n in (9, 3, 5)]
+    cases += [(-0.0 * abs(a), v) for a, v in cases]
+    cases[0][0][:2] = np.inf, np.nan
+    for a, v in cases:
+        n, m = a.size, v.size
+        bounds = [(k, max(0, k - m + 1), min(n, k + 1)) for k in range(n + m - 1)]
+        with np.errstate(all="ignore"):
+            expected = np.array([ozaki.dot(a[i:j], v[k - j + 1 : k - i + 1][::-1]) for k, i, j in bounds])
+            for on_gpu in (False, True):
+                monkeypatch.setattr(convolution, "is_cupy", lambda x, on_gpu=on_gpu: on_gpu)
+                assert ozaki.convolve(a, v).tobytes() == expected.tobytes()
+                valid = expected[min(n, m) - 1 : max(n, m)]
+                assert ozaki.convolve(a, v, "valid").tobytes() == valid.tobytes()
 
 
 def test_what_leaves_the_range_of_words_is_not_taken_for_exact():
