@@ -20,6 +20,7 @@ from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
 from ozaki.linalg.determinant import determinants, signs_and_logarithms
+from ozaki.linalg.small import calls
 from ozaki.linalg.stacks import each
 from ozaki.linalg.triangular import refuse, solved, within_range
 
@@ -225,7 +226,8 @@ def solve(a: Any, b: Any, *, errors: str = "raise") -> Array:
     array([1., 1.])
     """
     matrix, right, one = systems(a, b, finite=False)
-    x = each(lambda m, y: within_range(factor_lu.solver(m), y), matrix, right, like=(a, b), errors=errors)
+    options: dict[str, Any] = {"like": (a, b), "errors": errors, "alone": calls.SMALL}
+    x = each(lambda m, y: within_range(factor_lu.solver(m), y), matrix, right, **options)
     return x[..., 0] if one else x
 
 

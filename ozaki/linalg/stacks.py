@@ -18,11 +18,18 @@ from ozaki.nonfinite import one_nan
 _SHOWN = 5  # matrices that an error names
 
 
-def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...], errors: str = "raise") -> Any:
+def each(
+    work: Callable[..., Any],
+    *stacks: Array,
+    like: tuple[Any, ...],
+    errors: str = "raise",
+    alone: int = calls.SMALL_ALONE,
+) -> Any:
     """What a function of matrices makes of each of a stack, in the precision of the arrays as they came.
 
     It is given small matrices together, as (s, m, n) arrays, and others one by one. Where it fails,
-    LinAlgError names the matrices of the stack, or the results of these alone are NaN, for errors="nan".
+    LinAlgError names the matrices of the stack, or the results of these alone are NaN, for errors="nan". A
+    single one is given as a stack of one if it is small: on a GPU up to the order `alone`.
     """
     check_choice("errors", errors, ("raise", "nan"))
     first = stacks[0]
@@ -31,7 +38,7 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...], errors
     batches = {x.shape[:-2] for x in stacks}
     batch = batches.pop() if len(batches) == 1 else np.broadcast_shapes(*batches)
     with device_of(first), quietly(first):
-        if calls.takes(*stacks):
+        if calls.takes(*stacks, alone=alone):
             together = [_in_line(x, batch) for x in stacks]
             try:
                 return narrowed(_in_shape(work(*together), batch), dtype)
