@@ -61,6 +61,7 @@ def test_means_and_variances_are_decided_by_one_kernel(cupy, on_host, shape, dty
             same_on_the_gpu(lambda x, f, a=axis: ozaki.std(x, a, ddof=1, fweights=f), y, f)
     same_on_the_gpu(lambda x, w: ozaki.average(x, 0, w - 0.4), x, w[:, 0])
     same_on_the_gpu(lambda x, w: ozaki.average(x, 1, w), x, w[0])
+    same_on_the_gpu(lambda x, w: ozaki.average(x, 0, 0 * w + 0.3), x, w)  # of two numbers many are ties
     assert not on_host
 
 

@@ -19,7 +19,7 @@ SMALL, LONG = 64, 128
 
 SMALL_ALONE = 24
 """The shorter side of a matrix that a block of a GPU takes alone: of larger ones many blocks share the panels
-(H200, QR of order 32: 1.8 ms, and 1.2; of order 4: 0.18 and 1.1). Systems are solved sooner by a block wherever it
+(H200, QR of order 32: 1.8 ms, and 1.2; of order 4: 0.18 and 1.1). A block solves systems sooner wherever it
 takes them (200 of order 32: 0.5 ms, one by panels 1.4)."""
 
 SQUARES = {

@@ -5,7 +5,7 @@
 
    Element (o, i) of x lies where reduction.cu says, that of the result likewise. LANES threads share an output, and go
    through it side by side; integers as of moments.cuh are what they add up. Where `parts` blocks share an output there
-   are three launches: one leaves what is known of each output's numbers in `known`, (4, outputs) zeros, the next the
+   are three launches: one leaves what is known of each output's numbers in `known`, (KNOWN, outputs) zeros, the next the
    sum of each part in totals, (outputs, parts), and the last adds those that come before its own. *undecided becomes 1
    where numbers of an output are too far apart, or not finite. */
 struct Prefixes {
@@ -59,22 +59,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) prefix_sums(const Prefixes
 
     Known known = {};
     if (r.phase <= MEASURE) {
-        for (i64 i = first + lane; i < mine_to; i += LANES) known.note(widened(load(p + SIZE * i * r.x_step)));
+        for (i64 i = first + lane; i < mine_to; i += LANES) known.note({{widened(load(p + SIZE * i * r.x_step))}});
         known = together(all_known, known, lane, 1);
     } else if (there) {
-        known = {r.known[output], r.known[r.outputs + output], r.known[2 * r.outputs + output]};
+        known = Known::of(r.known + output, r.outputs);
     }
     if (r.phase == MEASURE) {
-        if (there && lane == 0) {
-            atomicMax(r.known + output, known.below);
-            atomicMax(r.known + r.outputs + output, known.above);
-            atomicOr(r.known + 2 * r.outputs + output, known.bad);
-        }
+        if (there && lane == 0) known.add_to(r.known + output, r.outputs);
         return;
     }
-    const bool refused = known.bad || known.far();
+    const bool refused = !known.all_finite() || known.far();
     if (there && refused && lane == 0) *r.undecided = 1;
-    const int lowest = known.below ? known.lowest() : 1;
+    const int lowest = known.x.lowest();
 
     Running before = {{0, 0}, 0}, *totals = (Running *)r.totals + output * r.parts;
     if (r.phase == TOTALS) {

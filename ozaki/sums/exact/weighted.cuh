@@ -86,6 +86,27 @@ __device__ double total(Sums &sums, const Known &known, int precision, int small
     return with_flags(round_limbs<4>(sums.sum[0], unit, precision, smallest), known.flags);
 }
 
+/* above/below·2^exponent, both above 0, rounded: long division to 300 bits and more, with what is left in the last.
+   It decides ties, as of two numbers of equal weights, of which an enclosure does not keep all bits. */
+__device__ __noinline__ double divided(const Wide &above, const Wide &below, int exponent, int precision,
+                                       int smallest) {
+    int top = WIDE - 1;
+    while (above.word[top] == 0) top--;
+    const int bits = 64 * (top + 1) - __clzll(above.word[top]), more = 64 * WIDE - 1 - bits;
+    Wide rest = {}, quotient = {};
+    for (int place = bits - 1; place >= -more; place--) {
+        rest = rest.times(2);
+        if (place >= 0) rest.word[0] |= above.word[place / 64] >> place % 64 & 1;
+        quotient = quotient.times(2);
+        const Wide left = rest.less(below);
+        if (left.negative()) continue;
+        rest = left;
+        quotient.word[0] |= 1;
+    }
+    quotient.word[0] |= !rest.zero();
+    return round_limbs<WIDE>(quotient.word, exponent - more, precision, smallest);
+}
+
 /* Σw·x/Σw, rounded, with what IEEE 754 makes of zeros and Inf; NaN of nothing. False if that is undecided, and for
    weights that sum to zero, which are an error of the caller's. */
 __device__ bool weighted_mean(const Sums &sums, const Known &known, int precision, int smallest, double *result) {
@@ -96,9 +117,11 @@ __device__ bool weighted_mean(const Sums &sums, const Known &known, int precisio
     const double sign = below.negative() ? -1 : 1;
     *result = with_flags(0, known.flags) / sign;
     if (above.zero() || !known.all_finite()) return true;
-    Enclosed quotient = above.magnitude().leading().over(below.magnitude().leading());
-    quotient.exponent += known.x.lowest() - 1075;
-    if (!quotient.round(precision, smallest, result)) return false;
+    const Wide n = above.magnitude(), d = below.magnitude();
+    const int unit = known.x.lowest() - 1075;
+    Enclosed quotient = n.leading().over(d.leading());
+    quotient.exponent += unit;
+    if (!quotient.round(precision, smallest, result)) *result = divided(n, d, unit, precision, smallest);
     if (above.negative()) *result = -*result;
     *result *= sign;
     return true;
@@ -131,10 +154,12 @@ __device__ bool weighted_variance(const Sums &sums, const Known &known, i64 ddof
         *result = positive ? 0 : __longlong_as_double(above.zero() ? 0x7ff8000000000000ll : 0x7ff0000000000000ll);
         return true;
     }
+    const int unit = 2 * (known.x.lowest() - 1075);
     Enclosed quotient = above.leading().over(below.leading());
-    quotient.exponent += 2 * (known.x.lowest() - 1075);
-    if (root) quotient = quotient.root();
-    return quotient.round(precision, smallest, result);
+    quotient.exponent += unit;
+    if (root) return quotient.root().round(precision, smallest, result);
+    if (!quotient.round(precision, smallest, result)) *result = divided(above, below, unit, precision, smallest);
+    return true;
 }
 #endif
 #endif
