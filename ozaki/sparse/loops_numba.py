@@ -1,20 +1,24 @@
 """Sums of sparse products, compiled: of rows one after the other, and of entries in any order.
 
 A sum is high + low, both float64, and a bound of what is missing; what both of its ends round to is the
-result. The first pass over a row takes the bound of Dot2 (Ogita, Rump and Oishi, Accurate sum and dot
-product, Proposition 5.5), which costs the least. A row that this does not decide, which may cancel to zero,
-is added up again in an enclosure that watches what is lost. NaN stands for results that are still undecided.
+result. The first pass over a row takes a bound like that of Dot2 (Ogita, Rump and Oishi, Accurate sum and dot
+product, Proposition 5.5), which costs the least. A row that this does not decide, which may cancel to zero or
+be a tie, is added up again in an enclosure that watches what is lost. NaN stands for results that are still
+undecided.
 """
 
 import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
-from multiword.runtime.jit import inlined, jit
-from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, rounded, two_sum
+from multiword.runtime.jit import inlined, jit, pasted
+from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, rounded
 from ozaki.sums.exact.extraction_numba import fma
 
 EQUALS = {
     "add_rows": "sums.rounded_dot",
+    "add_blocks": "sums.rounded_dot",
+    "add_diagonals": "sums.rounded_dot",
+    "add_columns": "sums.rounded_dot",
     "add_entries": "sums.rounded_dot",
     "round_sums": "sums.rounded_dot",
     "count_entries": "sums.rounded_dot",
@@ -25,7 +29,7 @@ EQUALS = {
 INVALID = -1
 """What the loops return where an index is out of range."""
 
-LONGEST = float(1 << 24)
+LONGEST = 1 << 24
 """Terms of a row up to which the first pass's bound holds, with the roundings of the bound itself."""
 
 UNDERFLOW = 1e-290
@@ -39,29 +43,119 @@ def _read(dtype, ndim=1):
     return types.Array(dtype, ndim, "C", readonly=True)
 
 
-def of_kinds(indices, values):
-    """A decorator that compiles a loop over rows for these dtypes: a dict of functions by both names."""
-
-    def compiled(function, index, value):
-        signed, unsigned = index
-        matrix, numbers = (_read(signed), _read(unsigned), _read(value)), _read(float64)
-        return jit(int64(*matrix, numbers, numbers, boolean, float64[::1]))(function)
-
+def of_kinds(indices, values, signature):
+    """A decorator that compiles a loop for these dtypes of a matrix: a dict of functions by both names."""
     return lambda function: {
-        (i, v): compiled(function, indices[i], values[v]) for i in indices for v in values
+        (i, v): jit(signature(*indices[i], values[v]))(function) for i in indices for v in values
     }
 
 
+def _rows(signed, unsigned, value):
+    matrix, x = (_read(signed), _read(unsigned), _read(value)), _read(float64)
+    return int64(*matrix, x, _read(float64), boolean, float64[::1])
+
+
+def _blocks(signed, unsigned, value):
+    matrix, x = (_read(signed), _read(unsigned), _read(value, 3)), _read(float64, 2)
+    return int64(*matrix, x, _read(float64), boolean, float64[::1])
+
+
+def _columns(signed, unsigned, value):
+    return int64(_read(signed), _read(unsigned), _read(value), _read(float64, 2), float64[:, :, ::1])
+
+
+def _entries(signed, unsigned, value):
+    return int64(_read(unsigned), _read(unsigned), _read(value), _read(float64, 2), float64[:, :, ::1])
+
+
 @inlined
-def _in_enclosure(indices, values, x, begin, end, initial, single):
-    """Return a row's sum rounded, or NaN, by a bound of what is really lost."""
-    high, low, error = initial, 0.0, 0.0
-    for p in range(begin, end):
-        high, low, error = add_product(np.float64(values[p]), x[indices[p]], high, low, error, False)
-    return rounded(high, low, error, single)
+def _add_quickly(a, b, high, low, total):
+    """Add a product to high + low, and its magnitude to a total.
+
+    `two_sum` has p − z with an error that is added to the product's own: fma(a, b, −z) is both, rounded
+    once, so that two operations are saved. With u = 2**-53, n terms behind the first one and their total T,
+    each adds at most u²·(4|high| + 4|p|) to what is lost, the sums of `low` (n² − 1)·u²T, and what is rounded
+    at the end (n + 1)·u²T. All that is (n + 1)(n + 4)·u²T, at most 10/16 of 4(n + 1)²·u²T.
+    """
+    product = a * b
+    result = high + product
+    z = result - high
+    low += (high - (result - z)) + fma(a, b, -z)
+    return result, low, total + abs(product)
 
 
-@of_kinds(INDICES, VALUES)
+@inlined
+def _add_carefully(a, b, high, low, error):
+    return add_product(a, b, high, low, error, False)
+
+
+@inlined
+def _ends(high, low, total, count, single):
+    """Return what both ends of a sum of 1 + count terms round to."""
+    terms = np.float64(count + np.uint64(1)) * 2.0**-52
+    bound = fma(total * terms, terms, UNDERFLOW)
+    if single:  # rounded twice
+        bound += abs(high) * RELATIVE
+    value, below = high + (low + bound), high + (low - bound)
+    if single:
+        value, below = np.float64(np.float32(value)), np.float64(np.float32(below))
+    return value, below
+
+
+def _of_row(add):
+    """Return the function that adds up a row's entries; it ends with False for an index out of range."""
+
+    @inlined
+    def add_up(indices, values, x, begin, end, high, error):
+        low, width = 0.0, np.uint64(len(x))
+        for p in range(begin, end):
+            j = np.uint64(indices[p])
+            if j >= width:
+                return high, low, error, False
+            high, low, error = add(np.float64(values[p]), x[j], high, low, error)
+        return high, low, error, True
+
+    return add_up
+
+
+def _of_blocks(add):
+    """As `_of_row`, of row k of blocks, which have some columns each."""
+
+    @inlined
+    def add_up(indices, values, x, begin, end, k, high, error):
+        low, width = 0.0, np.uint64(len(x))
+        for p in range(begin, end):
+            j = np.uint64(indices[p])
+            if j >= width:
+                return high, low, error, False
+            for c in range(np.uint64(x.shape[1])):
+                high, low, error = add(values[p, k, c], x[j, c], high, low, error)
+        return high, low, error, True
+
+    return add_up
+
+
+def _of_diagonals(add):
+    """As `_of_row`, of row i of diagonals; what lies outside of the matrix is left out."""
+
+    @inlined
+    def add_up(stored, columns, values, x, i, high, error):
+        low, width, length = 0.0, np.uint64(len(x)), np.uint64(values.shape[1])
+        for d in range(np.uint64(len(columns))):
+            j, q = np.uint64(i + columns[d]), np.uint64(i + stored[d])
+            if j < width and q < length:
+                high, low, error = add(values[d, q], x[j], high, low, error)
+        return high, low, error
+
+    return add_up
+
+
+_row, _row_again = _of_row(_add_quickly), _of_row(_add_carefully)
+_block, _block_again = _of_blocks(_add_quickly), _of_blocks(_add_carefully)
+_diagonal, _diagonal_again = _of_diagonals(_add_quickly), _of_diagonals(_add_carefully)
+
+
+@of_kinds(INDICES, VALUES, _rows)
 def add_rows(pointers, indices, values, x, initial, single, out):
     """Write RN(initial + Σ values·x) of each row to `out`; return how many are undecided, or INVALID.
 
@@ -70,59 +164,131 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     initial : (rows,), or empty.
     single : round to float32.
     """
-    undecided, width, added, stored = 0, np.uint64(len(x)), len(initial) > 0, np.uint64(len(values))
-    for i in range(len(out)):
-        begin, end = (
-            np.uint64(pointers[i]),
-            np.uint64(pointers[i + 1]),
-        )  # negative ones are too large, as well
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(len(values))
+    for i in range(np.uint64(len(out))):
+        # Negative ones are too large, as well.
+        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
         if end < begin or end > stored:
             return INVALID
         start = initial[i] if added else 0.0
-        high, low, total = start, 0.0, abs(start)
-        for p in range(begin, end):
-            j = np.uint64(indices[p])
-            if j >= width:
-                return INVALID
-            a, b = np.float64(values[p]), x[j]
-            product = a * b
-            high, lost = two_sum(high, product)
-            low += fma(a, b, -product) + lost
-            total += abs(product)
-        terms = np.float64(end - begin) + 1.0
-        bound = total * (terms * terms * 2.0**-104) + UNDERFLOW
-        if single:  # rounded twice
-            bound += abs(high) * RELATIVE
-        value, below = high + (low + bound), high + (low - bound)
-        if single:
-            value, below = np.float64(np.float32(value)), np.float64(np.float32(below))
-        if value != below or terms > LONGEST:  # NaN, too, differs
-            value = _in_enclosure(indices, values, x, begin, end, start, single)
+        high, low, total, valid = _row(indices, values, x, begin, end, start, abs(start))
+        if not valid:
+            return INVALID
+        value, below = _ends(high, low, total, end - begin, single)
+        if value != below or end - begin > LONGEST:  # NaN, too, differs
+            high, low, error, _ = _row_again(indices, values, x, begin, end, start, 0.0)
+            value = rounded(high, low, error, single)
             undecided += value != value
         out[i] = value + 0.0  # a sum that begins with +0 is not −0
     return undecided
 
 
-@jit(int64(_read(int64), _read(int64), _read(float64), _read(float64, 2), int64, float64[:, :, ::1]))
-def add_entries(rows, columns, values, x, first, sums):
-    """Add values·x of entries to the enclosures of their rows; return INVALID where an index is out of range.
+@of_kinds(INDICES, {"float64": float64}, _blocks)
+def add_blocks(pointers, indices, values, x, initial, single, out):
+    """As `add_rows`, of blocks of rows and columns.
 
-    x : (columns, k). sums : (rows, 3, k), high, low and error of the rows from `first` on.
+    values : (blocks, r, c).
+    x : (blocks of columns, c). out : (blocks of rows · r,).
     """
-    height, width, zero = np.uint64(len(sums)), np.uint64(len(x)), np.uint64(0)
-    for p in range(len(values)):
-        i, j = np.uint64(rows[p] - first), np.uint64(columns[p])
-        if i >= height or j >= width:
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(len(values))
+    each = np.uint64(values.shape[1])
+    for block in range(np.uint64(len(pointers) - 1)):
+        begin, end = np.uint64(pointers[block]), np.uint64(pointers[block + np.uint64(1)])
+        if end < begin or end > stored:
             return INVALID
-        if x.shape[1] == 1:  # views of rows would take longer than the sum
-            total = sums[i, 0, zero], sums[i, 1, zero], sums[i, 2, zero]
-            total = add_product(values[p], x[j, zero], *total, False)
-            sums[i, 0, zero], sums[i, 1, zero], sums[i, 2, zero] = total
-            continue
-        line, of_x, value = sums[i], x[j], values[p]
+        count = (end - begin) * np.uint64(values.shape[2])
+        for k in range(each):
+            i = block * each + k
+            start = initial[i] if added else 0.0
+            high, low, total, valid = _block(indices, values, x, begin, end, k, start, abs(start))
+            if not valid:
+                return INVALID
+            value, below = _ends(high, low, total, count, single)
+            if value != below or count > LONGEST:
+                high, low, error, _ = _block_again(indices, values, x, begin, end, k, start, 0.0)
+                value = rounded(high, low, error, single)
+                undecided += value != value
+            out[i] = value + 0.0
+    return undecided
+
+
+@jit(
+    int64(
+        int64,
+        _read(int64),
+        _read(int64),
+        _read(float64, 2),
+        _read(float64),
+        _read(float64),
+        boolean,
+        float64[::1],
+    )
+)
+def add_diagonals(first, stored, columns, values, x, initial, single, out):
+    """As `add_rows`, of diagonals and the rows from `first` on.
+
+    values : (diagonals, length). Row i has values[d, i + stored[d]] in column i + columns[d].
+    """
+    undecided, added = 0, len(initial) > 0
+    for i in range(np.uint64(len(out))):
+        start = initial[i] if added else 0.0
+        row = np.int64(i) + first
+        high, low, total = _diagonal(stored, columns, values, x, row, start, abs(start))
+        value, below = _ends(high, low, total, np.uint64(len(columns)), single)
+        if value != below or len(columns) > LONGEST:
+            high, low, error = _diagonal_again(stored, columns, values, x, row, start, 0.0)
+            value = rounded(high, low, error, single)
+            undecided += value != value
+        out[i] = value + 0.0
+    return undecided
+
+
+@pasted
+def _add_entry(i, j, value, x, sums):
+    """Add value·x[j] to the enclosures of row i."""
+    zero = np.uint64(0)
+    if x.shape[1] == 1:  # views of rows would take longer than the sum
+        total = sums[i, 0, zero], sums[i, 1, zero], sums[i, 2, zero]
+        total = add_product(value, x[j, zero], *total, False)
+        sums[i, 0, zero], sums[i, 1, zero], sums[i, 2, zero] = total
+    else:
+        line, of_x = sums[i], x[j]
         high, low, error = line[0], line[1], line[2]
         for c in range(len(of_x)):
             high[c], low[c], error[c] = add_product(value, of_x[c], high[c], low[c], error[c], False)
+
+
+@of_kinds(INDICES, {"float64": float64}, _columns)
+def add_columns(pointers, indices, values, x, sums):
+    """Add the products of a matrix whose entries lie column by column to the enclosures of their rows.
+
+    x, sums : as in `add_entries`, which returns the same.
+    """
+    height, stored = np.uint64(len(sums)), np.uint64(len(values))
+    for j in range(np.uint64(len(x))):
+        begin, end = np.uint64(pointers[j]), np.uint64(pointers[j + np.uint64(1)])
+        if end < begin or end > stored:
+            return INVALID
+        for p in range(begin, end):
+            i = np.uint64(indices[p])
+            if i >= height:
+                return INVALID
+            _add_entry(i, j, values[p], x, sums)
+    return 0
+
+
+@of_kinds(INDICES, {"float64": float64}, _entries)
+def add_entries(rows, columns, values, x, sums):
+    """Add values·x of entries to the enclosures of their rows; return INVALID where an index is out of range.
+
+    rows, columns : unsigned. x : (columns, k). sums : (rows, 3, k), high, low and error of each row.
+    """
+    height, width = np.uint64(len(sums)), np.uint64(len(x))
+    for p in range(np.uint64(len(values))):
+        i, j = np.uint64(rows[p]), np.uint64(columns[p])
+        if i >= height or j >= width:
+            return INVALID
+        _add_entry(i, j, values[p], x, sums)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Σ A·X + Σ B of sparse A and dense X and B, every element the exact value, rounded once.
 
-    rows      real matrices whose entries lie row by row, and few real columns: in one pass a column
+    rows      matrices whose entries lie row by row, and few real columns: in one pass a column (`rows`)
     entries   everything else on a CPU: each entry is added to the enclosure of its row, in any order
     exact     elements that these leave undecided, and all where there is neither: exact sums by group
 
@@ -13,28 +13,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
 
 import numpy as np
 
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts, to_float64
+from multiword.runtime.arrays import Array, conjugated, is_cupy, namespace, quietly, real_parts, to_float64
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, taken, thread_count
 from ozaki.arguments import result_dtype
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.matrices import COORDINATES, Matrix
 from ozaki.sparse.products_cuda import rows_on_device
+from ozaki.sparse.rows import LOOPS, NOTHING, Rows, same_integers
 from ozaki.sums.arguments import format_of, real_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding
 from ozaki.sums.exact.groups import add_groups
 from ozaki.sums.exact.summands import Summands, as_floats, products
-from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS, SPARSE_ENTRIES_OF_A_THREAD
-
-LOOPS = "ozaki.sparse.loops_numba"
-
-NOTHING = np.empty(0)
+from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS
 
 Terms = Sequence[tuple[Matrix, Array]]
 """Products that are added up: of (m, n) matrices and (n, k) arrays."""
@@ -76,10 +73,10 @@ def _enclosed(
     if compiled(LOOPS) is None:
         return np.full(shape, np.nan), shape[0]
     out = np.empty(shape)
-    if plain and matrix.row_by_row and matrix.values.dtype.kind == "f" and shape[1] <= SPARSE_COLUMNS_BY_ROWS:
+    if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_matrix(matrix)) is not None:
         sides = [list(_sides(y, shape[1] // y.shape[1])) for y in (x, *addends)]
         if all(len(side) == 1 for side in sides):
-            return out, _by_rows(matrix, [parts[0] for (parts,) in sides], single, out)
+            return out, _by_rows(matrix, rows, [parts for (parts,) in sides], single, out)
     return out, _by_entries(terms, addends, single, out, shape[1] // x.shape[1])
 
 
@@ -101,7 +98,7 @@ def in_rows(matrix: Matrix) -> Matrix:
         return sorted_by_row(matrix)
     pieces = list(matrix.pieces())
     ends = np.zeros(matrix.shape[0] + 1, np.int64)
-    _checked([loops.count_entries(piece.rows, ends) for piece in pieces])
+    _checked(min((loops.count_entries(piece.rows, ends) for piece in pieces), default=0))
     pointers = np.cumsum(ends)
     ends = pointers[:-1].copy()  # of the entries of each row that are there
     indices, numbers = np.empty(pointers[-1], np.int64), np.empty(pointers[-1])
@@ -122,49 +119,38 @@ def sorted_by_row(matrix: Matrix) -> Matrix:
 
 def product_with_vector(matrix: Matrix, x: Array) -> Array:
     """Return Ax of a vector of as many numbers as A has columns, correctly rounded."""
-    return rounded_products([(matrix, x[:, None])], [], result_dtype(matrix.values, x))[:, 0]
+    dtype = result_dtype(matrix.values, x)
+    if dtype.kind == "f" and matrix.shape[0] and not is_cupy(x) and x.dtype.kind == "f":
+        rows = Rows.of_matrix(matrix)
+        if rows is not None:  # the shortest way, which most small products take
+            out = np.empty(matrix.shape[0])
+            if _checked(rows.add(_column(to_float64(x)), NOTHING, dtype.itemsize == 4, out)) == 0:
+                return narrow(out, dtype)
+    return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0]
 
 
-def _by_rows(matrix: Matrix, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray) -> int:
-    """Add up row by row, shared out over threads by entries; return how many are undecided.
+def _by_rows(
+    matrix: Matrix, rows: Rows, numbers: Sequence[list[np.ndarray]], single: bool, out: np.ndarray
+) -> int:
+    """Add up row by row, for one column after the other; return how many are undecided.
 
-    numbers : the real columns of x, and those that are added.
+    numbers : real columns of x, and those that are added, as `_sides` yields them.
     """
-    pointers, indices = (np.ascontiguousarray(x) for x in matrix.indices)
-    pointers, values = pointers.astype(indices.dtype, copy=False), np.ascontiguousarray(matrix.values)
-    stored, bits = min(len(indices), len(values)), 8 * indices.itemsize
-    loop = compiled(LOOPS).add_rows[f"int{bits}", f"float{8 * values.itemsize}"]
-    indices, values = indices[:stored].view(f"u{indices.itemsize}"), values[:stored]
-    columns = [[np.ascontiguousarray(x[:, c]) for x in numbers] for c in range(out.shape[1])]
-    results, counts = out.T if out.shape[1] == 1 else np.empty(out.shape[::-1]), list[int]()
-
-    def add(rows: slice) -> None:
-        entries = pointers[rows.start : rows.stop + 1], indices, values
-        for (x, *initial), result in zip(columns, results, strict=True):
-            counts.append(loop(*entries, x, initial[0][rows] if initial else NOTHING, single, result[rows]))
-
-    _over_rows(add, pointers, len(out))
+    (x, *turned), *added = numbers
+    sides = [x] if matrix.dtype.kind != "c" else [x, -turned[0] if matrix.conjugate else turned[0]]
+    results, undecided = out.T if out.shape[1] == 1 else np.empty(out.shape[::-1]), 0
+    for c, result in enumerate(results):
+        column = _column(x[:, c]) if len(sides) == 1 else np.stack([side[:, c] for side in sides], axis=-1)
+        undecided += _checked(
+            rows.add(column, _column(added[0][0][:, c]) if added else NOTHING, single, result)
+        )
     if len(results) > 1:
         out[:] = results.T
-    return _checked(counts)
+    return undecided
 
 
-def _over_rows(work: Callable[[slice], None], pointers: np.ndarray, height: int) -> None:
-    """Call work(rows) for all rows, in threads that have about as many entries each."""
-    entries = int(pointers[-1])
-    shares = entries // SPARSE_ENTRIES_OF_A_THREAD
-    if shares < 2 or (shares := min(thread_count(), shares)) < 2:
-        work(slice(0, height))
-        return
-    cuts = np.searchsorted(pointers, [entries * share // shares for share in range(1, shares)])
-    ends = [0, *np.clip(cuts, 0, height).tolist(), height]
-    blocks = deque(slice(i, max(i, j)) for i, j in pairwise(ends))
-
-    def share() -> None:
-        for rows in taken(blocks):
-            work(rows)
-
-    in_threads(share, shares - 1, blocks.clear)
+def _column(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x)
 
 
 def _by_entries(
@@ -175,20 +161,20 @@ def _by_entries(
     starts = [side[0] for b in addends for side in _sides(b, parts)]
     step = SPARSE_COLUMNS - SPARSE_COLUMNS % parts
     blocks, counts = deque(slice(c, c + step) for c in range(0, out.shape[1], step)), []
-    every, loops = np.arange(len(out)), compiled(LOOPS)
+    every, ones, loops = np.arange(len(out), dtype=np.uint64), np.ones(len(out)), compiled(LOOPS)
 
     def add(columns: slice) -> int:
         sums = np.zeros((len(out), 3, len(range(*columns.indices(out.shape[1])))))
         for b in starts:
-            loops.add_entries(every, every, np.ones(len(out)), _block(b, columns), 0, sums)
+            loops.add_entries["int64", "float64"](every, every, ones, _block(b, columns), sums)
         for matrix, xs in sides:
             chosen = [[_block(x, columns) for x in both] for both in xs]
-            for rows, of_x, values in matrix.pieces():
+            for add_part, values in _summands(matrix):
                 for number, part in enumerate(real_parts(values)):
                     for value in map(np.ascontiguousarray, as_floats(part)):
-                        _checked([loops.add_entries(rows, of_x, value, x[number], 0, sums) for x in chosen])
+                        _checked(min(add_part(value, x[number], sums) for x in chosen))
         rounded = np.empty((len(out), sums.shape[2]))
-        undecided = loops.round_sums(sums, single, rounded)
+        undecided: int = loops.round_sums(sums, single, rounded)
         out[:, columns] = rounded
         return undecided
 
@@ -198,6 +184,31 @@ def _by_entries(
 
     in_threads(work, min(len(blocks), thread_count()) - 1, blocks.clear)
     return sum(counts)
+
+
+def _summands(matrix: Matrix) -> Iterator[tuple[Callable[..., int], np.ndarray]]:
+    """Yield numbers of a matrix, and the function that adds their products with x to enclosures.
+
+    Entries in columns, and those of COO, are read where they lie.
+    """
+    loops, kind = compiled(LOOPS), "float64"
+    values = conjugated(matrix.values) if matrix.conjugate else matrix.values
+    if matrix.format in ("csr", "csc") and matrix.transposed:
+        pointers, indices = same_integers(*matrix.indices)
+        stored, signed = min(len(indices), len(values)), indices.dtype
+        indices = indices[:stored].view(f"u{signed.itemsize}")
+        yield partial(loops.add_columns[signed.name, kind], pointers, indices), values[:stored]
+    elif matrix.format == COORDINATES:
+        rows, columns = same_integers(*matrix.indices)
+        signed, places = rows.dtype, [x.view(f"u{x.itemsize}") for x in (rows, columns)]
+        yield (
+            partial(loops.add_entries[signed.name, kind], *places[:: -1 if matrix.transposed else 1]),
+            values,
+        )
+    else:
+        for rows, columns, values in matrix.pieces():
+            unsigned = (x.view(np.uint64) for x in (rows, columns))
+            yield partial(loops.add_entries["int64", kind], *unsigned), values
 
 
 def _block(x: np.ndarray, columns: slice) -> np.ndarray:
@@ -264,10 +275,11 @@ def check_indices(indices: Array, size: int) -> None:
         raise _out_of_range()
 
 
-def _checked(counts: Sequence[int]) -> int:
-    if min(counts, default=0) < 0:
+def _checked(count: int) -> int:
+    """Return what a loop returns. ValueError if that is not a count."""
+    if count < 0:
         raise _out_of_range()
-    return sum(counts)
+    return count
 
 
 def _out_of_range() -> ValueError:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multiword.runtime.compiled import numpy_forms
-from ozaki.sparse import products
+from ozaki.sparse import rows
 from tests.sparse.test_linalg import laplacian
 
 ss = pytest.importorskip("scipy.sparse")
@@ -29,9 +29,9 @@ def rectangular(seed=0):
 def in_every_way(compute, matrix, monkeypatch):
     """The bytes of compute(matrix), which must be those of threads, formats and NumPy's forms."""
     expected = compute(matrix)
-    monkeypatch.setattr(products, "SPARSE_ENTRIES_OF_A_THREAD", 1)
+    monkeypatch.setattr(rows, "SPARSE_ENTRIES_OF_A_THREAD", 1)
     for threads in (1, 2):
-        monkeypatch.setattr(products, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(rows, "thread_count", lambda threads=threads: threads)
         for form in (matrix, matrix.tocsc(), matrix.tocoo(), matrix.toarray()):
             assert compute(form) == expected
     with numpy_forms():

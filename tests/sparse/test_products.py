@@ -11,7 +11,7 @@ from multiword.runtime.compiled import numpy_forms
 from ozaki.arguments import result_dtype
 from ozaki.definition.rounding import nearest
 from ozaki.definition.sums import rounded_dot, rounded_norm, rounded_sum
-from ozaki.sparse import matrices, pairs, products
+from ozaki.sparse import matrices, pairs, products, rows
 from ozaki.sparse.matrices import Matrix
 from tests.cells import cells
 
@@ -115,9 +115,9 @@ def test_every_way_to_a_product_has_the_same_bits(dtype, monkeypatch):
     rng = np.random.default_rng(2)
     a, x = ss.csr_array(dense(rng, dtype, (200, 90))), numbers(rng, (90, 70), dtype)
     expected = ozaki.matmul(a, x)
-    monkeypatch.setattr(products, "SPARSE_ENTRIES_OF_A_THREAD", 1)
+    monkeypatch.setattr(rows, "SPARSE_ENTRIES_OF_A_THREAD", 1)
     for threads in (1, 2):
-        monkeypatch.setattr(products, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(rows, "thread_count", lambda threads=threads: threads)
         assert same(ozaki.matmul(a, x), expected)
         for form in (a, a.tocsc(), a.tocoo()):
             assert same(ozaki.matmul(form, x[:, 5]), expected[:, 5])
