@@ -115,6 +115,8 @@ def for_every_library(
         if sys.modules.keys().isdisjoint(_LIBRARIES):  # the other way round all modules are looked through
             return function(*arguments, **options)
         others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN]
+        if sparse and others and all(map(is_sparse, others)):
+            return _elsewhere(function, name, "ozaki.sparse", "sparse matrices", *arguments, **options)
         if not others or all(type(x) is tuple and _OWN.issuperset(map(type, x)) for x in others):
             return function(*arguments, **options)
         chosen: Callable[..., Any] = function

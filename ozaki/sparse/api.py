@@ -21,7 +21,7 @@ from ozaki.public import is_sparse
 from ozaki.rounding.conversion import narrow
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.pairs import pairs_of_duplicates, sparse_product
-from ozaki.sparse.products import as_columns, rounded_products
+from ozaki.sparse.products import as_columns, product_with_vector, rounded_products
 from ozaki.sums import api as sums
 from ozaki.sums.arguments import Axis, DType, Out, axes_of, deliver, format_of, real_result_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
@@ -78,17 +78,18 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None
     check_same_device(a=matrix.values, b=x)
     if x.ndim not in (1, 2):
         raise ValueError(f"a sparse matrix multiplies vectors and matrices, got an array of shape {x.shape}")
-    turned = as_columns(x) if left or x.ndim == 1 else x.T
+    turned = x if left or x.ndim == 1 else x.T
     if len(turned) != matrix.shape[1]:
         of_a, of_b = (tuple(y.shape) for y in (a if left else x, x if left else b))
         raise ValueError(f"inner dimensions differ: a is {of_a}, b is {of_b}")
-    dtype, shape = result_dtype(matrix.values, x), (matrix.shape[0], *x.shape[1:])
-    if not left and x.ndim == 2:
-        shape = (len(x), matrix.shape[0])
     if out is not None:
-        check_out(out, x, shape, dtype)
-    result = rounded_products([(matrix, turned)], [], dtype)
-    result = result[:, 0] if x.ndim == 1 else result if left else result.T
+        shape = (matrix.shape[0], *turned.shape[1:])
+        check_out(out, x, shape if left else shape[::-1], result_dtype(matrix.values, x))
+    if x.ndim == 1:
+        result = product_with_vector(matrix, x)
+    else:
+        result = rounded_products([(matrix, turned)], [], result_dtype(matrix.values, x))
+    result = result if left or x.ndim == 1 else result.T
     return result if out is None else deliver(result, out)
 
 

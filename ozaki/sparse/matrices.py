@@ -7,7 +7,6 @@ element, explicit zeros are zeros, and neither has to be sorted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +19,12 @@ PIECE = 1 << 17
 
 COMPRESSED, COORDINATES, DIAGONALS = ("csr", "csc", "bsr"), "coo", "dia"
 
-_INDICES: dict[str, tuple[str, ...]] = {COORDINATES: ("row", "col"), DIAGONALS: ("offsets",)}
-"""What other formats than the compressed ones have for indices."""
+_INDICES: dict[Any, tuple[str, ...]] = {
+    **dict.fromkeys(COMPRESSED, ("indptr", "indices")),
+    COORDINATES: ("row", "col"),
+    DIAGONALS: ("offsets",),
+}
+"""What each format has for indices."""
 
 
 class Piece(NamedTuple):
@@ -36,8 +39,7 @@ class Piece(NamedTuple):
         return Piece(self.columns, self.rows, self.values)
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """A sparse matrix.
 
     Attributes
@@ -60,26 +62,26 @@ class Matrix:
     def of(cls, x: Any, name: str) -> Matrix:
         """Return the matrix of an argument. TypeError for formats that are no arrays, as LIL and DOK."""
         form = getattr(x, "format", None)
-        if form not in (*COMPRESSED, COORDINATES, DIAGONALS):
+        if (names := _INDICES.get(form)) is None:
             raise TypeError(f"{name} is a sparse matrix of format {form!r}: pass {name}.tocsr()")
         if x.ndim != 2:
             raise ValueError(f"{name} must be a matrix, got a sparse array of shape {x.shape}")
-        names = _INDICES.get(form, ("indptr", "indices"))
-        indices, turned = tuple(getattr(x, part) for part in names), form == "csc"
-        m, n = map(int, x.shape)
-        matrix = cls((n, m) if turned else (m, n), as_array(x.data, name), form, indices)
-        matrix._check_pointers(name)
-        return matrix.T if turned else matrix
+        m, n = x.shape
+        indices = tuple([getattr(x, part) for part in names])
+        matrix = cls((int(m), int(n)), as_array(x.data, name), form, indices, form == "csc")
+        if form in COMPRESSED:
+            matrix._check_pointers(name)
+        return matrix
 
     @property
     def T(self) -> Matrix:
         """The transpose; nothing is copied."""
-        return replace(self, shape=self.shape[::-1], transposed=not self.transposed)
+        return self._replace(shape=self.shape[::-1], transposed=not self.transposed)
 
     @property
     def H(self) -> Matrix:
         """The conjugate transpose; nothing is copied."""
-        return replace(self.T, conjugate=self.conjugate is not (self.values.dtype.kind == "c"))
+        return self.T._replace(conjugate=self.conjugate is not (self.values.dtype.kind == "c"))
 
     @property
     def dtype(self) -> np.dtype:
@@ -152,10 +154,8 @@ class Matrix:
 
     def _check_pointers(self, name: str) -> None:
         """Raise ValueError for pointers that no row can have."""
-        if self.format not in COMPRESSED:
-            return
         pointers, indices = self.indices
-        rows = self.shape[0] // (self.values.shape[1] if self.values.ndim == 3 else 1)
+        rows = self.shape[self.transposed] // (self.values.shape[1] if self.values.ndim == 3 else 1)
         stored = min(len(indices), len(self.values))
         if len(pointers) != rows + 1 or not 0 == int(pointers[0]) <= int(pointers[-1]) <= stored:
             raise ValueError(f"{name}.indptr must lead from 0 to at most {stored} in {rows} steps")

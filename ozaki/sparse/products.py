@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -93,7 +92,7 @@ def in_rows(matrix: Matrix) -> Matrix:
     if apart or len(as_floats(real_parts(values[:0])[0])) > 1:
         return matrix
     if matrix.row_by_row:
-        return replace(matrix, values=to_float64(values))
+        return matrix._replace(values=to_float64(values))
     if is_cupy(values):
         return sorted_by_row(matrix)
     pieces = list(matrix.pieces())
