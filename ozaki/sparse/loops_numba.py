@@ -11,7 +11,7 @@ import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
 from multiword.runtime.jit import inlined, jit, pasted
-from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, rounded
+from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, root_of, rounded
 from ozaki.sums.exact.extraction_numba import fma
 
 EQUALS = {
@@ -23,6 +23,7 @@ EQUALS = {
     "round_sums": "sums.rounded_dot",
     "count_entries": "sums.rounded_dot",
     "place_entries": "sums.rounded_dot",
+    "short_dot": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
@@ -90,10 +91,16 @@ def _add_carefully(a, b, high, low, error):
 
 
 @inlined
+def _bound(total, count):
+    """Return a bound of what the sum of 1 + count terms has lost."""
+    terms = np.float64(count + np.uint64(1)) * 2.0**-52
+    return fma(total * terms, terms, UNDERFLOW)
+
+
+@inlined
 def _ends(high, low, total, count, single):
     """Return what both ends of a sum of 1 + count terms round to."""
-    terms = np.float64(count + np.uint64(1)) * 2.0**-52
-    bound = fma(total * terms, terms, UNDERFLOW)
+    bound = _bound(total, count)
     if single:  # rounded twice
         bound += abs(high) * RELATIVE
     value, below = high + (low + bound), high + (low - bound)
@@ -324,3 +331,38 @@ def place_entries(rows, columns, values, ends, indices, numbers):
         place = np.uint64(ends[i])
         indices[place], numbers[place] = columns[p], values[p]
         ends[i] += 1
+
+
+def _of_vectors(add):
+    """Return the function that adds up products of the numbers of two vectors."""
+
+    @inlined
+    def add_up(x, y):
+        high, low, error = 0.0, 0.0, 0.0
+        for i in range(np.uint64(len(x))):
+            high, low, error = add(x[i], y[i], high, low, error)
+        return high, low, error
+
+    return add_up
+
+
+_dot, _dot_again = _of_vectors(_add_quickly), _of_vectors(_add_carefully)
+
+
+@jit(float64(_read(float64), _read(float64), boolean))
+def short_dot(x, y, root):
+    """Return Σ x·y, or its square root, rounded once; NaN where that is undecided.
+
+    x, y : vectors of at most LONGEST numbers.
+    """
+    high, low, total = _dot(x, y)
+    error = _bound(total, np.uint64(len(x)))
+    if root:
+        high, low, error = root_of(high, low, error)
+    value = rounded(high, low, error, False)
+    if value != value:
+        high, low, error = _dot_again(x, y)
+        if root:
+            high, low, error = root_of(high, low, error)
+        value = rounded(high, low, error, False)
+    return value

@@ -28,6 +28,7 @@ from ozaki.rounding.digits import round_digits
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW, ZERO, row_statistics
+from ozaki.sparse.linalg import vectors
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.products import in_rows, rounded_products
 from ozaki.sums.exact import groups, rows
@@ -241,8 +242,12 @@ def compare_sparse_dots(draw, there) -> None:
         expected = [sums.rounded_dot(line.tolist(), x.tolist(), draw.format) + 0.0 for line in lines]
         turned = in_rows(Matrix.of(matrix.tocsc(), "a"))
         (by_rows,) = rounded_products([(turned, x[:, None])], [], lines.dtype).T
-        for found in (ozaki.matmul(matrix, x), ozaki.matmul(x, matrix.T.tocoo()), by_rows):
+        for form in (matrix, matrix.tocsc(), matrix.tocoo(), matrix.tobsr((3, 1)), matrix.todia()):
+            check(ozaki.matmul(form, x), expected)
+        for found in (ozaki.matmul(x, matrix.T.tocoo()), by_rows):
             check(found, expected)
+        if draw.format is FORMATS["fp64"]:  # of Krylov methods
+            check([vectors.dot(line, x) + 0.0 for line in lines], expected)
 
 
 def compare_norms(draw, there) -> None:
@@ -251,6 +256,7 @@ def compare_norms(draw, there) -> None:
         with patch.object(rows, "COPIED_TERMS", copied):
             found = ozaki.norm(there(x)), ozaki.norm(there(np.stack([x, x])), axis=1)[1]
         check(found, sums.rounded_norm(x.tolist(), draw.format))
+        check([vectors.norm(x)], sums.rounded_norm(x.tolist(), draw.format))
 
 
 def compare_variances(draw, there) -> None:

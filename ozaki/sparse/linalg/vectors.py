@@ -11,7 +11,10 @@ from math import sqrt
 import numpy as np
 
 from multiword.runtime.arrays import Array
+from multiword.runtime.compiled import compiled
+from ozaki.sparse.rows import LOOPS
 from ozaki.sums import api as sums
+from ozaki.tuning import SPARSE_SHORT_VECTORS
 
 Scalar = float | complex
 
@@ -21,13 +24,23 @@ EPS = 2.0**-52
 
 def dot(x: Array, y: Array) -> Scalar:
     """Return RN(Σ conj(x)·y) as Python's number; a GPU is waited for."""
-    value: Scalar = sums.vdot(x, y).item()
-    return value
+    value: Scalar = _short_dot(x, y, False)
+    return value or sums.vdot(x, y).item()
 
 
 def norm(x: Array) -> float:
     """Return RN(√Σ|x|²)."""
-    return float(sums.norm(x))
+    return _short_dot(x, x, True) or float(sums.norm(x))
+
+
+def _short_dot(x: Array, y: Array, root: bool) -> float:
+    """Return RN(Σ x·y), or RN(√Σ x·y); 0 where one loop over a short vector does not find it."""
+    if type(x) is not np.ndarray or x.size > SPARSE_SHORT_VECTORS or not x.dtype == y.dtype == np.float64:
+        return 0.0
+    if (loops := compiled(LOOPS)) is None or not x.flags.c_contiguous or not y.flags.c_contiguous:
+        return 0.0
+    value: float = loops.short_dot(x, y, root)
+    return value if value == value else 0.0
 
 
 def scaled(a: Scalar, x: Array) -> Array:
