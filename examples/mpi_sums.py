@@ -2,10 +2,9 @@
 
     mpiexec -n 4 python examples/mpi_sums.py
 
-Every rank adds its share of the numbers to an `ozaki.ExactSum`. The merge of all of them is two calls
-of MPI: a maximum, by which the ranks agree on a window of digits, and a sum of int64 arrays. Integers do
-not care for the order in which MPI adds them, and the result is rounded once, at the end. (Kulisch,
-"Computer Arithmetic and Validity", chapter 8.) Wants mpi4py; NCCL and gloo reduce int64 arrays likewise.
+Every rank has a share of the numbers. `ozaki.mpi` adds their exact digits, which are integers and do not
+care for the order in which MPI adds them, and rounds once (Kulisch, "Computer Arithmetic and Validity",
+chapter 8). Wants mpi4py.
 """
 
 from __future__ import annotations
@@ -15,15 +14,7 @@ from mpi4py import MPI
 
 import ozaki
 from ozaki import ExactSum
-
-
-def all_merged(share: ExactSum, comm: MPI.Comm) -> ExactSum:
-    """The merge of every rank's accumulator, on all ranks."""
-    window = share.window
-    comm.Allreduce(MPI.IN_PLACE, window, MPI.MAX)
-    digits = np.ascontiguousarray(share.to_digits(window))
-    comm.Allreduce(MPI.IN_PLACE, digits, MPI.SUM)
-    return ExactSum.from_digits(digits, window, share.dtype)
+from ozaki.mpi import allreduce, reduce_scatter
 
 
 def main() -> None:
@@ -34,9 +25,10 @@ def main() -> None:
     field = x.reshape(-1, 30, 40)
 
     mine = slice(comm.rank, None, comm.size)  # this rank's share: any cut will do
-    total = all_merged(ExactSum().add(x[mine]), comm).round()
-    product = all_merged(ExactSum().add_products(x[mine], y[mine]), comm).round()
-    fields = all_merged(ExactSum(shape=(30, 40)).add(field[mine]), comm).round()
+    total = allreduce(ExactSum().add(x[mine])).round()
+    product = allreduce(ExactSum().add_products(x[mine], y[mine])).round()
+    rows = reduce_scatter(ExactSum(shape=(30, 40)).add(field[mine])).round()  # of the field, this rank's own
+    fields = np.concatenate(comm.allgather(rows))
     native = comm.allreduce(np.sum(x[mine]))  # depends on the number of ranks
 
     if comm.rank == 0:

@@ -61,7 +61,7 @@ class Matrix(NamedTuple):
     @classmethod
     def of(cls, x: Any, name: str) -> Matrix:
         """Return the matrix of an argument. TypeError for formats that are no arrays, as LIL and DOK."""
-        form = getattr(x, "format", None)
+        form: Any = getattr(x, "format", None)
         if (names := _INDICES.get(form)) is None:
             raise TypeError(f"{name} is a sparse matrix of format {form!r}: pass {name}.tocsr()")
         if x.ndim != 2:

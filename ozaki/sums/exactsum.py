@@ -68,8 +68,8 @@ class ExactSum:
     elements: for numbers of about one size about 40 bytes an element in memory, 20 pickled. Of CuPy
     arrays it stays on the GPU, and what it rounds to is there, too.
 
-    For an all-reduce by MPI, NCCL or gloo there are `window`, `to_digits` and `from_digits`: a maximum
-    of two integers, then a sum of int64 arrays, is the exact merge of them all.
+    `ozaki.mpi` merges those of all ranks. For an all-reduce by NCCL or gloo there are `window`, `to_digits`
+    and `from_digits`: a maximum of two integers, then a sum of int64 arrays, is the exact merge of them all.
 
     `to_bytes` is that state: for each element (twice for complex: real, imaginary) D words of 32
     bits, little-endian, a two's complement integer in units of 2**E, then one more word; D

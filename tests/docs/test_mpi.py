@@ -1,4 +1,4 @@
-"""The MPI example prints one fingerprint for any number of ranks."""
+"""The MPI examples print one fingerprint for any number of ranks."""
 
 import os
 import re
@@ -14,8 +14,10 @@ ROOT = Path(__file__).parents[2]
 pytest.importorskip("mpi4py")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mpiexec") is None, reason="needs mpiexec")
-def test_one_fingerprint_for_one_to_four_ranks():
+@pytest.mark.parametrize("example", ["mpi_sums.py", "mpi_cg.py"])
+def test_one_fingerprint_for_one_to_four_ranks(example):
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -28,7 +30,7 @@ def test_one_fingerprint_for_one_to_four_ranks():
     fingerprints = []
     for ranks in (1, 2, 3, 4):
         done = subprocess.run(
-            ["mpiexec", "-n", str(ranks), sys.executable, str(ROOT / "examples" / "mpi_sums.py")],
+            ["mpiexec", "-n", str(ranks), sys.executable, str(ROOT / "examples" / example)],
             env=environment,
             capture_output=True,
             text=True,
