@@ -17,6 +17,7 @@ from ozaki.sums.exact.extraction_numba import fma
 EQUALS = {
     "add_rows": "sums.rounded_dot",
     "add_blocks": "sums.rounded_dot",
+    "add_complex_rows": "sums.rounded_dot",
     "add_diagonals": "sums.rounded_dot",
     "add_columns": "sums.rounded_dot",
     "add_entries": "sums.rounded_dot",
@@ -59,6 +60,11 @@ def _rows(signed, unsigned, value):
 def _blocks(signed, unsigned, value):
     matrix, x = (_read(signed), _read(unsigned), _read(value, 3)), _read(float64, 2)
     return int64(*matrix, x, _read(float64), boolean, float64[::1])
+
+
+def _complex(signed, unsigned, value):
+    matrix, x = (_read(signed), _read(unsigned), _read(value, 2), float64), _read(float64, 2)
+    return int64(*matrix, x, x, boolean, float64[:, ::1])
 
 
 def _columns(signed, unsigned, value):
@@ -142,6 +148,28 @@ def _of_blocks(add):
     return add_up
 
 
+def _of_complex_row(add):
+    """As `_of_row`, of complex numbers; sums are of real and imaginary parts."""
+
+    @inlined
+    def add_up(indices, values, sign, x, begin, end, real, imaginary, real_error, imaginary_error):
+        real_low, imaginary_low, width = 0.0, 0.0, np.uint64(len(x))
+        first, second, valid = np.uint64(0), np.uint64(1), True
+        for p in range(begin, end):
+            j = np.uint64(indices[p])
+            if j >= width:
+                valid = False
+                break
+            a, b, c, d = values[p, first], sign * values[p, second], x[j, first], x[j, second]
+            real, real_low, real_error = add(a, c, real, real_low, real_error)
+            imaginary, imaginary_low, imaginary_error = add(a, d, imaginary, imaginary_low, imaginary_error)
+            real, real_low, real_error = add(-b, d, real, real_low, real_error)
+            imaginary, imaginary_low, imaginary_error = add(b, c, imaginary, imaginary_low, imaginary_error)
+        return (real, real_low, real_error), (imaginary, imaginary_low, imaginary_error), valid
+
+    return add_up
+
+
 def _of_diagonals(add):
     """As `_of_row`, of row i of diagonals; what lies outside of the matrix is left out."""
 
@@ -159,6 +187,7 @@ def _of_diagonals(add):
 
 _row, _row_again = _of_row(_add_quickly), _of_row(_add_carefully)
 _block, _block_again = _of_blocks(_add_quickly), _of_blocks(_add_carefully)
+_complex_row, _complex_row_again = _of_complex_row(_add_quickly), _of_complex_row(_add_carefully)
 _diagonal, _diagonal_again = _of_diagonals(_add_quickly), _of_diagonals(_add_carefully)
 
 
@@ -216,6 +245,33 @@ def add_blocks(pointers, indices, values, x, initial, single, out):
                 value = rounded(high, low, error, single)
                 undecided += value != value
             out[i] = value + 0.0
+    return undecided
+
+
+@of_kinds(INDICES, {"float64": float64}, _complex)
+def add_complex_rows(pointers, indices, values, sign, x, initial, single, out):
+    """As `add_rows`, of complex numbers, which are pairs along an axis.
+
+    sign : −1 for conjugates of the values.
+    """
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(len(values))
+    first, second = np.uint64(0), np.uint64(1)
+    for i in range(np.uint64(len(out))):
+        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + second])
+        if end < begin or end > stored:
+            return INVALID
+        c, d = (initial[i, first], initial[i, second]) if added else (0.0, 0.0)
+        real, imaginary, valid = _complex_row(indices, values, sign, x, begin, end, c, d, abs(c), abs(d))
+        if not valid:
+            return INVALID
+        count = np.uint64(2) * (end - begin)
+        of_real, of_imaginary = _ends(*real, count, single), _ends(*imaginary, count, single)
+        value, other = of_real[0], of_imaginary[0]
+        if value != of_real[1] or other != of_imaginary[1] or count > LONGEST:
+            real, imaginary, _ = _complex_row_again(indices, values, sign, x, begin, end, c, d, 0.0, 0.0)
+            value, other = rounded(*real, single), rounded(*imaginary, single)
+            undecided += (value != value) + (other != other)
+        out[i, first], out[i, second] = value + 0.0, other + 0.0
     return undecided
 
 

@@ -24,7 +24,7 @@ from ozaki.arguments import result_dtype
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sparse.matrices import COORDINATES, Matrix
 from ozaki.sparse.products_cuda import rows_on_device
-from ozaki.sparse.rows import LOOPS, NOTHING, Rows, same_integers
+from ozaki.sparse.rows import LOOPS, NOTHING, Rows, pairs, same_integers
 from ozaki.sums.arguments import format_of, real_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding
@@ -73,9 +73,9 @@ def _enclosed(
         return np.full(shape, np.nan), shape[0]
     out = np.empty(shape)
     if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_matrix(matrix)) is not None:
-        sides = [list(_sides(y, shape[1] // y.shape[1])) for y in (x, *addends)]
-        if all(len(side) == 1 for side in sides):
-            return out, _by_rows(matrix, rows, [parts for (parts,) in sides], single, out)
+        numbers = [x, *addends]
+        if all(len(as_floats(y[:0].real)) == 1 for y in numbers):
+            return out, _by_rows(rows, numbers, single, out, shape[1] // x.shape[1])
     return out, _by_entries(terms, addends, single, out, shape[1] // x.shape[1])
 
 
@@ -123,33 +123,42 @@ def product_with_vector(matrix: Matrix, x: Array) -> Array:
         rows = Rows.of_matrix(matrix)
         if rows is not None:  # the shortest way, which most small products take
             out = np.empty(matrix.shape[0])
-            if _checked(rows.add(_column(to_float64(x)), NOTHING, dtype.itemsize == 4, out)) == 0:
+            if (
+                _checked(rows.add(np.ascontiguousarray(to_float64(x)), NOTHING, dtype.itemsize == 4, out))
+                == 0
+            ):
                 return narrow(out, dtype)
     return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0]
 
 
-def _by_rows(
-    matrix: Matrix, rows: Rows, numbers: Sequence[list[np.ndarray]], single: bool, out: np.ndarray
-) -> int:
+def _by_rows(rows: Rows, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray, parts: int) -> int:
     """Add up row by row, for one column after the other; return how many are undecided.
 
-    numbers : real columns of x, and those that are added, as `_sides` yields them.
+    numbers : x, and what is added, if anything is.
+    parts : real columns of `out` for each column of these, of which loops for complex matrices take two.
     """
-    (x, *turned), *added = numbers
-    sides = [x] if matrix.dtype.kind != "c" else [x, -turned[0] if matrix.conjugate else turned[0]]
-    results, undecided = out.T if out.shape[1] == 1 else np.empty(out.shape[::-1]), 0
+    together = parts if rows.complex else 1
+    results = (
+        np.empty((out.shape[1] // together, len(out), together)) if out.shape[1] > together else out[None]
+    )
+    undecided = 0
     for c, result in enumerate(results):
-        column = _column(x[:, c]) if len(sides) == 1 else np.stack([side[:, c] for side in sides], axis=-1)
-        undecided += _checked(
-            rows.add(column, _column(added[0][0][:, c]) if added else NOTHING, single, result)
-        )
+        x, *initial = [pairs(y[:, c]) if rows.complex else _real_column(y, c, parts) for y in numbers]
+        result = result if rows.complex else result[:, 0]
+        undecided += _checked(rows.add(x, initial[0] if initial else result[:0], single, result))
     if len(results) > 1:
-        out[:] = results.T
+        out.reshape(len(out), -1, together)[...] = results.swapaxes(0, 1)
     return undecided
 
 
-def _column(x: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(x)
+def _real_column(x: np.ndarray, c: int, parts: int) -> np.ndarray:
+    """Return a real column of numbers that have so many parts, of which real ones lack the second."""
+    column = x[:, c // parts]
+    if x.dtype.kind == "c":
+        column = column.imag if c % parts else column.real
+    elif c % parts:
+        return np.zeros(len(x))
+    return np.ascontiguousarray(to_float64(column))
 
 
 def _by_entries(

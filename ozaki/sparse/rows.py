@@ -13,7 +13,7 @@ import numpy as np
 from multiword.runtime.arrays import to_float64
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, taken, thread_count
-from ozaki.sparse.matrices import COMPRESSED, DIAGONALS, Matrix
+from ozaki.sparse.matrices import DIAGONALS, Matrix
 from ozaki.tuning import SPARSE_ENTRIES_OF_A_THREAD
 
 LOOPS = "ozaki.sparse.loops_numba"
@@ -32,46 +32,51 @@ class Rows(NamedTuple):
         or the first row.
     height : how many rows, or rows of blocks, there are.
     block : the rows of a block, and the numbers of x that belong to one index; None where x has one axis.
+    complex : whether x, and all but `entries`, have real and imaginary parts along a second axis.
     """
 
     loop: Callable[..., int]
     entries: tuple[Any, ...]
     height: int
-    block: tuple[int, int] | None
+    block: tuple[int, int] | None = None
+    complex: bool = False
 
     @classmethod
     def of_matrix(cls, matrix: Matrix) -> Rows | None:
-        """Return the rows of a matrix; None for other formats, 64-bit integers, and without compiled code."""
+        """Return the rows of a matrix; None for others, of 64-bit integers, and without compiled code."""
         loops, kind = compiled(LOOPS), matrix.values.dtype
         if loops is None or (kind.kind in "iu" and kind.itemsize == 8):
             return None
-        if matrix.format == DIAGONALS and kind.kind != "c":
+        in_reals = kind.kind != "c"
+        if matrix.format == DIAGONALS and in_reals:
             return cls._of_diagonals(matrix, loops)
-        if matrix.transposed or matrix.format not in COMPRESSED:
-            return None
-        return cls._of_compressed(matrix, loops)
+        if matrix.row_by_row or (matrix.format == "bsr" and in_reals and not matrix.transposed):
+            return cls._of_compressed(matrix, loops)
+        return None
 
     @classmethod
     def _of_compressed(cls, matrix: Matrix, loops: Any) -> Rows:
         pointers, indices = same_integers(*matrix.indices)
-        values, loop, block, kind = matrix.values, loops.add_rows, None, matrix.values.dtype.kind
-        if values.ndim == 3 or kind == "c":
-            values, loop = _real_blocks(values), loops.add_blocks
-            block = values.shape[1:]
-        elif kind != "f":
+        values, loop, block, more = matrix.values, loops.add_rows, None, ()
+        in_parts = values.dtype.kind == "c"
+        if in_parts:
+            values, loop, block = pairs(values), loops.add_complex_rows, (1, 2)
+            more = (-1.0 if matrix.conjugate else 1.0,)
+        elif values.ndim == 3:
+            values, loop, block = to_float64(values), loops.add_blocks, values.shape[1:]
+        elif values.dtype.kind != "f":
             values = to_float64(values)
         stored, names = min(len(indices), len(values)), (_BITS[indices.itemsize], _BITS[values.itemsize])
         indices, values = indices.view(f"u{indices.itemsize}")[:stored], np.ascontiguousarray(values)[:stored]
-        return cls(
-            loop["int" + names[0], "float" + names[1]], (pointers, indices, values), len(pointers) - 1, block
-        )
+        loop, entries = loop["int" + names[0], "float" + names[1]], (pointers, indices, values, *more)
+        return cls(loop, entries, len(pointers) - 1, block, in_parts)
 
     @classmethod
     def _of_diagonals(cls, matrix: Matrix, loops: Any) -> Rows:
         offsets, values = matrix.indices[0].astype(np.int64), np.ascontiguousarray(to_float64(matrix.values))
         # Numbers lie in the columns of the matrix that is stored.
         stored, columns = (0 * offsets, -offsets) if matrix.transposed else (offsets, offsets)
-        return cls(loops.add_diagonals, (0, stored, columns, values), matrix.shape[0], None)
+        return cls(loops.add_diagonals, (0, stored, columns, values), matrix.shape[0])
 
     def add(self, x: np.ndarray, initial: np.ndarray, single: bool, out: np.ndarray) -> int:
         """Write RN(initial + Σ A·x) of vectors to `out`; return how many are undecided, or a negative number.
@@ -118,9 +123,6 @@ def same_integers(*indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(first, dtype), np.ascontiguousarray(second, dtype)
 
 
-def _real_blocks(values: np.ndarray) -> np.ndarray:
-    """Return (entries,) numbers, or (entries, r, c) blocks, as real blocks; Re a, Im a for a complex a."""
-    blocks = values.reshape(len(values), *(values.shape[1:] or (1, 1)))
-    if values.dtype.kind != "c":
-        return to_float64(blocks)
-    return np.ascontiguousarray(blocks, np.complex128).view(np.float64)
+def pairs(x: np.ndarray) -> np.ndarray:
+    """Return complex numbers, or others, with their real and imaginary parts along one more axis."""
+    return np.ascontiguousarray(x, np.complex128).view(np.float64).reshape(*x.shape, 2)

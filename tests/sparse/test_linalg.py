@@ -8,7 +8,7 @@ import pytest
 
 import ozaki
 from ozaki.definition.rounding import nearest, nearest_root
-from ozaki.sparse import products
+from ozaki.sparse import rows
 from ozaki.sparse.linalg import bicgstab, cg, gmres, jacobi
 
 ss = pytest.importorskip("scipy.sparse")
@@ -67,9 +67,9 @@ def test_iterates_are_the_same_for_threads_and_formats(method, kind, monkeypatch
     cut = {"maxiter": 2, "restart": 3} if method is gmres else {"maxiter": 6}
     expected = iterates(method, a, b, **cut)
     assert len(expected) > 0
-    monkeypatch.setattr(products, "SPARSE_ENTRIES_OF_A_THREAD", 1)
+    monkeypatch.setattr(rows, "SPARSE_ENTRIES_OF_A_THREAD", 1)
     for threads in (1, 2):
-        monkeypatch.setattr(products, "thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr(rows, "thread_count", lambda threads=threads: threads)
         for form in (a, a.tocsc(), a.tocoo(), a.toarray()):
             found = iterates(method, form, b, **cut)
             assert [x.tobytes() for x in found] == [x.tobytes() for x in expected]
@@ -138,3 +138,21 @@ def test_jacobi():
 
 def test_norms_are_rounded_once():
     assert ozaki.sparse.linalg.vectors.norm(np.array([1.0, 2.0])) == nearest_root(Fraction(5)) == sqrt(5)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia"])
+def test_a_matrix_that_has_changed_is_read_again(form):
+    """Nothing of a call is kept for the next one; within a method rows are checked in every product."""
+    a, b = laplacian(4).asformat(form), np.random.default_rng(5).standard_normal(16)
+    before = ozaki.matmul(a, b), cg(a, b)[0]
+    a.data *= 3.0
+    for found, old, expected in zip(
+        (ozaki.matmul(a, b), cg(a, b)[0]),
+        before,
+        (ozaki.matmul(a.copy(), b), cg(a.copy(), b)[0]),
+        strict=True,
+    ):
+        assert found.tobytes() == expected.tobytes() != old.tobytes()
+    if form == "csr":
+        with pytest.raises(ValueError, match="out of range"):
+            cg(a, b, rtol=0, callback=lambda x: a.indices.__setitem__(3, 16))

@@ -66,7 +66,9 @@ def added(x: Array, a: Scalar, y: Array) -> Array:
     >>> added(np.array([1.0]), -2.0, np.array([0.5]))
     array([0.])
     """
-    return x + scaled(a, y)
+    result = scaled(a, y)
+    result += x
+    return result
 
 
 def length(a: float, b: float) -> float:
