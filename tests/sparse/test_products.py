@@ -115,12 +115,14 @@ def test_every_way_to_a_product_has_the_same_bits(dtype, monkeypatch):
     rng = np.random.default_rng(2)
     a, x = ss.csr_array(dense(rng, dtype, (200, 90))), numbers(rng, (90, 70), dtype)
     expected = ozaki.matmul(a, x)
+    of_residual = ozaki.residual(a.toarray(), x[:, 5], expected[:, 4])
     monkeypatch.setattr(rows, "SPARSE_ENTRIES_OF_A_THREAD", 1)
     for threads in (1, 2):
         monkeypatch.setattr(rows, "thread_count", lambda threads=threads: threads)
         assert same(ozaki.matmul(a, x), expected)
-        for form in (a, a.tocsc(), a.tocoo()):
+        for form in (a, a.tocsc(), a.tocoo(), a.tobsr((4, 3)), ss.dia_array(a)):
             assert same(ozaki.matmul(form, x[:, 5]), expected[:, 5])
+            assert same(ozaki.residual(form, x[:, 5], expected[:, 4]), of_residual)
     with numpy_forms():
         assert same(ozaki.matmul(a, x[:, 5]), expected[:, 5])
 
@@ -160,12 +162,13 @@ def test_entries_sorted_by_row(kind):
 
 
 def test_the_conjugate_transpose_is_not_a_copy():
-    a = ss.csr_array(dense(np.random.default_rng(2), np.complex128))
-    matrix, x = Matrix.of(a, "a"), numbers(np.random.default_rng(3), (6, 1), np.complex128)
-    product = products.rounded_products([(matrix.H, x)], [], np.dtype(complex))
-    assert matrix.H.values is a.data
-    assert matrix == matrix.H.H
-    assert same(product[:, 0], reference(a.toarray().conj().T, x[:, 0]))
+    for form in (ss.csr_array, ss.csc_array):
+        a = form(dense(np.random.default_rng(2), np.complex128))
+        matrix, x = Matrix.of(a, "a"), numbers(np.random.default_rng(3), (6, 2), np.complex128)
+        product = products.rounded_products([(matrix.H, x)], [], np.dtype(complex))
+        assert matrix.H.values is a.data
+        assert matrix == matrix.H.H
+        assert same(product, reference(a.toarray().conj().T, x))
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc"])
