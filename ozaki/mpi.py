@@ -51,8 +51,7 @@ def allreduce(x: Any, comm: Any = None) -> Any:
     Kulisch, Computer Arithmetic and Validity, chapter 8.
 
     >>> from mpi4py import MPI  # doctest: +SKIP
-    >>> rank = MPI.COMM_WORLD.rank  # 0 to 3
-    >>> allreduce([1e100, -1e100, 1.0, 0.5][rank])  # doctest: +SKIP
+    >>> allreduce([1e100, -1e100, 1.0, 0.5][MPI.COMM_WORLD.rank])  # doctest: +SKIP
     np.float64(1.5)
     """
     return _summed(x, comm, _on_all)
@@ -69,7 +68,6 @@ def reduce_scatter(x: Any, comm: Any = None) -> Any:
     ------
     ValueError : x has no axis; ranks have another shape or dtype. TypeError, ImportError : as `allreduce`.
 
-    >>> from mpi4py import MPI  # doctest: +SKIP
     >>> reduce_scatter(np.arange(6.0))  # of 4 ranks the second one  # doctest: +SKIP
     array([ 8., 12.])
     """

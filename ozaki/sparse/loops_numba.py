@@ -1,18 +1,15 @@
 """Sums of sparse products, compiled: of rows one after the other, and of entries in any order.
 
-A sum is high + low, both float64, and a bound of what is missing; what both of its ends round to is the
-result. The first pass over a row takes a bound like that of Dot2 (Ogita, Rump and Oishi, Accurate sum and dot
-product, Proposition 5.5), which costs the least. A row that this does not decide, which may cancel to zero or
-be a tie, is added up again in an enclosure that watches what is lost. NaN stands for results that are still
-undecided.
+A row is added up quickly first (`sums_numba`). One that this does not decide, which may cancel to zero or be
+a tie, is added up again, carefully. NaN stands for results that are still undecided.
 """
 
 import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
 from multiword.runtime.jit import inlined, jit, pasted
-from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product, root_of, rounded
-from ozaki.sums.exact.extraction_numba import fma
+from ozaki.sparse.sums_numba import LONGEST, add_carefully, add_quickly, ends
+from ozaki.sums.exact.enclosure_numba import add_product, rounded
 
 EQUALS = {
     "add_rows": "sums.rounded_dot",
@@ -24,18 +21,11 @@ EQUALS = {
     "round_sums": "sums.rounded_dot",
     "count_entries": "sums.rounded_dot",
     "place_entries": "sums.rounded_dot",
-    "short_dot": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
 INVALID = -1
 """What the loops return where an index is out of range."""
-
-LONGEST = 1 << 24
-"""Terms of a row up to which the first pass's bound holds, with the roundings of the bound itself."""
-
-UNDERFLOW = 1e-290
-"""More than so many products lose by underflow. A subnormal number here would make every row slow."""
 
 INDICES = {"int32": (int32, uint32), "int64": (int64, uint64)}
 VALUES = {"float32": float32, "float64": float64}
@@ -73,46 +63,6 @@ def _columns(signed, unsigned, value):
 
 def _entries(signed, unsigned, value):
     return int64(_read(unsigned), _read(unsigned), _read(value), _read(float64, 2), float64[:, :, ::1])
-
-
-@inlined
-def _add_quickly(a, b, high, low, total):
-    """Add a product to high + low, and its magnitude to a total.
-
-    `two_sum` has p − z with an error that is added to the product's own: fma(a, b, −z) is both, rounded
-    once, so that two operations are saved. With u = 2**-53, n terms behind the first one and their total T,
-    each adds at most u²·(4|high| + 4|p|) to what is lost, the sums of `low` (n² − 1)·u²T, and what is rounded
-    at the end (n + 1)·u²T. All that is (n + 1)(n + 4)·u²T, at most 10/16 of 4(n + 1)²·u²T.
-    """
-    product = a * b
-    result = high + product
-    z = result - high
-    low += (high - (result - z)) + fma(a, b, -z)
-    return result, low, total + abs(product)
-
-
-@inlined
-def _add_carefully(a, b, high, low, error):
-    return add_product(a, b, high, low, error, False)
-
-
-@inlined
-def _bound(total, count):
-    """Return a bound of what the sum of 1 + count terms has lost."""
-    terms = np.float64(count + np.uint64(1)) * 2.0**-52
-    return fma(total * terms, terms, UNDERFLOW)
-
-
-@inlined
-def _ends(high, low, total, count, single):
-    """Return what both ends of a sum of 1 + count terms round to."""
-    bound = _bound(total, count)
-    if single:  # rounded twice
-        bound += abs(high) * RELATIVE
-    value, below = high + (low + bound), high + (low - bound)
-    if single:
-        value, below = np.float64(np.float32(value)), np.float64(np.float32(below))
-    return value, below
 
 
 def _of_row(add):
@@ -185,10 +135,10 @@ def _of_diagonals(add):
     return add_up
 
 
-_row, _row_again = _of_row(_add_quickly), _of_row(_add_carefully)
-_block, _block_again = _of_blocks(_add_quickly), _of_blocks(_add_carefully)
-_complex_row, _complex_row_again = _of_complex_row(_add_quickly), _of_complex_row(_add_carefully)
-_diagonal, _diagonal_again = _of_diagonals(_add_quickly), _of_diagonals(_add_carefully)
+_row, _row_again = _of_row(add_quickly), _of_row(add_carefully)
+_block, _block_again = _of_blocks(add_quickly), _of_blocks(add_carefully)
+_complex_row, _complex_row_again = _of_complex_row(add_quickly), _of_complex_row(add_carefully)
+_diagonal, _diagonal_again = _of_diagonals(add_quickly), _of_diagonals(add_carefully)
 
 
 @of_kinds(INDICES, VALUES, _rows)
@@ -210,7 +160,7 @@ def add_rows(pointers, indices, values, x, initial, single, out):
         high, low, total, valid = _row(indices, values, x, begin, end, start, abs(start))
         if not valid:
             return INVALID
-        value, below = _ends(high, low, total, end - begin, single)
+        value, below = ends(high, low, total, end - begin, single)
         if value != below or end - begin > LONGEST:  # NaN, too, differs
             high, low, error, _ = _row_again(indices, values, x, begin, end, start, 0.0)
             value = rounded(high, low, error, single)
@@ -239,7 +189,7 @@ def add_blocks(pointers, indices, values, x, initial, single, out):
             high, low, total, valid = _block(indices, values, x, begin, end, k, start, abs(start))
             if not valid:
                 return INVALID
-            value, below = _ends(high, low, total, count, single)
+            value, below = ends(high, low, total, count, single)
             if value != below or count > LONGEST:
                 high, low, error, _ = _block_again(indices, values, x, begin, end, k, start, 0.0)
                 value = rounded(high, low, error, single)
@@ -265,7 +215,7 @@ def add_complex_rows(pointers, indices, values, sign, x, initial, single, out):
         if not valid:
             return INVALID
         count = np.uint64(2) * (end - begin)
-        of_real, of_imaginary = _ends(*real, count, single), _ends(*imaginary, count, single)
+        of_real, of_imaginary = ends(*real, count, single), ends(*imaginary, count, single)
         value, other = of_real[0], of_imaginary[0]
         if value != of_real[1] or other != of_imaginary[1] or count > LONGEST:
             real, imaginary, _ = _complex_row_again(indices, values, sign, x, begin, end, c, d, 0.0, 0.0)
@@ -297,7 +247,7 @@ def add_diagonals(first, stored, columns, values, x, initial, single, out):
         start = initial[i] if added else 0.0
         row = np.int64(i) + first
         high, low, total = _diagonal(stored, columns, values, x, row, start, abs(start))
-        value, below = _ends(high, low, total, np.uint64(len(columns)), single)
+        value, below = ends(high, low, total, np.uint64(len(columns)), single)
         if value != below or len(columns) > LONGEST:
             high, low, error = _diagonal_again(stored, columns, values, x, row, start, 0.0)
             value = rounded(high, low, error, single)
@@ -387,38 +337,3 @@ def place_entries(rows, columns, values, ends, indices, numbers):
         place = np.uint64(ends[i])
         indices[place], numbers[place] = columns[p], values[p]
         ends[i] += 1
-
-
-def _of_vectors(add):
-    """Return the function that adds up products of the numbers of two vectors."""
-
-    @inlined
-    def add_up(x, y):
-        high, low, error = 0.0, 0.0, 0.0
-        for i in range(np.uint64(len(x))):
-            high, low, error = add(x[i], y[i], high, low, error)
-        return high, low, error
-
-    return add_up
-
-
-_dot, _dot_again = _of_vectors(_add_quickly), _of_vectors(_add_carefully)
-
-
-@jit(float64(_read(float64), _read(float64), boolean))
-def short_dot(x, y, root):
-    """Return Σ x·y, or its square root, rounded once; NaN where that is undecided.
-
-    x, y : vectors of at most LONGEST numbers.
-    """
-    high, low, total = _dot(x, y)
-    error = _bound(total, np.uint64(len(x)))
-    if root:
-        high, low, error = root_of(high, low, error)
-    value = rounded(high, low, error, False)
-    if value != value:
-        high, low, error = _dot_again(x, y)
-        if root:
-            high, low, error = root_of(high, low, error)
-        value = rounded(high, low, error, False)
-    return value

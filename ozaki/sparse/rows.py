@@ -57,11 +57,11 @@ class Rows(NamedTuple):
     @classmethod
     def _of_compressed(cls, matrix: Matrix, loops: Any) -> Rows:
         pointers, indices = same_integers(*matrix.indices)
-        values, loop, block, more = matrix.values, loops.add_rows, None, ()
-        in_parts = values.dtype.kind == "c"
+        values, loop, block = matrix.values, loops.add_rows, None
+        in_parts, more = values.dtype.kind == "c", list[float]()
         if in_parts:
             values, loop, block = pairs(values), loops.add_complex_rows, (1, 2)
-            more = (-1.0 if matrix.conjugate else 1.0,)
+            more.append(-1.0 if matrix.conjugate else 1.0)
         elif values.ndim == 3:
             values, loop, block = to_float64(values), loops.add_blocks, values.shape[1:]
         elif values.dtype.kind != "f":

@@ -12,9 +12,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.compiled import compiled
-from ozaki.sparse.rows import LOOPS
 from ozaki.sums import api as sums
 from ozaki.tuning import SPARSE_SHORT_VECTORS
+
+LOOPS = "ozaki.sparse.linalg.vectors_numba"
 
 Scalar = float | complex
 
