@@ -24,6 +24,7 @@ from ozaki.execution.callers_graph import capturable
 from ozaki.execution.executors import multiply
 from ozaki.execution.plan import Plan, plan_product
 from ozaki.execution.stacks import multiply_stacks
+from ozaki.execution.two_words import matmul_in_two_words
 from ozaki.integers import integer_matmul, modular_matmul
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand
@@ -234,11 +235,12 @@ def matmul(
     dtype: Any = None,
     overflow: str = "raise",
     mod: int | None = None,
+    words: int = 1,
     scheme: str = "auto",
     engine: str | Engine = "auto",
     workspace: int | None = None,
     out: Array | None = None,
-) -> Array:
+) -> Any:
     """Multiply as `numpy.matmul` does, stacks and vectors included, with the same bits everywhere.
 
     Parameters
@@ -251,6 +253,9 @@ def matmul(
     dtype : an integer dtype: the product of integers or booleans, exact, in this dtype.
     overflow : "raise", or "wrap" for elements modulo the range of dtype, as NumPy computes them.
     mod : p, 2 <= p < 2**31: the product of integers or booleans modulo p, as int64 from 0 to p - 1.
+    words : 2 for a product of about 106 bits: a, b or both may be tuples of two arrays of one shape, which
+        stand for their sum, and the result is a tuple, too. Accuracy "fp64" then has u² in place of u, and
+        "exact" rounds both words correctly.
     scheme, engine, workspace : as in `accurate_dgemm`. Products of integers on a CPU are its BLAS's.
     out : array of the result's shape and dtype to write to, as in `accurate_dgemm`.
 
@@ -258,7 +263,8 @@ def matmul(
     -------
     (..., m, n) array of float32, float64, complex64 or complex128: the smallest of these that
     NumPy's promotion allows (integers give float64, half precision gives float32); of integers with dtype or
-    mod; `out` if given.
+    mod; `out` if given. With words=2 two of float64 or complex128: (high, low), low being what rounding to
+    high leaves, rounded, or 0 beside an Inf or NaN.
 
     Raises
     ------
@@ -277,7 +283,14 @@ def matmul(
     >>> x = np.array([[2**40, 1]])
     >>> ozaki.matmul(x, x.T, mod=10007), ozaki.matmul(x, x.T, dtype=np.int64, overflow="wrap")
     (array([[1618]]), array([[1]]))
+    >>> third = np.full((1, 1), 1 / 3), np.full((1, 1), 2.0**-54 / 3)
+    >>> high, low = ozaki.matmul(third, [[3.0]], words=2)
+    >>> high.item(), low.item() == 3 * third[1].item()
+    (1.0, False)
     """
+    if words != 1:
+        others = {"dtype": dtype, "mod": mod, "out": out}
+        return matmul_in_two_words(a, b, words, accuracy, (scheme, None, engine, workspace), others)
     if overflow != "raise" and dtype is None:
         raise ValueError("overflow is that of an integer dtype: give dtype, too")
     if dtype is not None or mod is not None:

@@ -6,7 +6,7 @@ A number of several words is their unevaluated sum, the first being the largest:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice, product, zip_longest
+from itertools import product, zip_longest
 from typing import Any, cast
 
 import numpy as np
@@ -15,21 +15,16 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_pa
 from multiword.runtime.compiled import compiled
 from ozaki.api import accurate_dgemm, accurate_zgemm
 from ozaki.arguments import factors_of, request_of
+from ozaki.execution.two_words import WIDEST_ON_CPU, WIDEST_ON_GPU, summed_words
 from ozaki.product.cost import without_cost_warnings
 from ozaki.product.order import exclusive_use
 from ozaki.product.pair import Pair
 from ozaki.product.panels import in_panels
 from ozaki.product.scale import scale
 from ozaki.residues.scheme import Residues
-from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.tuning import LINALG_SUMMED_COLUMNS
 
 Words = Sequence[Array]
-
-WIDEST_ON_CPU, WIDEST_ON_GPU = 330, 1000
-"""Bits of integers C' below which words are rounded from their residues. Beyond 330, which moduli of bytes
-make, sums column by column take a third to an eightieth of the time on a CPU (n = 100 to 600, Zen 5). Numbers
-of 1000 are nearly the largest of float64."""
 
 SUMMED_PRODUCTS = 1 << 16
 """Products of two numbers up to which sums in four words take less than a product of matrices on a CPU."""
@@ -97,7 +92,7 @@ def _summed(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) ->
         parts = [(a, b[:, columns]) for a, b in pairs], [c[:, columns] for c in addends]
         for j in _in_four_words(*parts, [word[:, columns] for word in result]):
             column = [(a, b[:, start + j]) for a, b in pairs], [c[:, start + j] for c in addends]
-            exact = _exactly(*column, words)
+            exact = summed_words(*column, words)
             for i, word in enumerate(result):
                 word[:, start + j] = exact[i] if i < len(exact) else 0
     return _without_zeros(result)
@@ -132,17 +127,6 @@ def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, result:
         for out, word in zip(outs, part, strict=True):
             out[...] = word.reshape(n, m).T
     return np.flatnonzero(undecided).tolist()
-
-
-def _exactly(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:
-    """Words of one column by exact sums."""
-    (left, right), *_ = pairs
-    total = ExactSum(np.result_type(left, right), (len(left),))
-    for c in addends:
-        total.add(c)
-    for a, x in pairs:
-        total.add_products(a.T, namespace(a).broadcast_to(x[:, None], a.T.shape))
-    return list(islice(taken_words(total), words))
 
 
 def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:

@@ -27,6 +27,7 @@ from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.reduction import reduce
 from ozaki.residues.split import Truncated, residues
+from ozaki.residues.sums import sum_of_residues
 from ozaki.schemes import ProductSpecification
 
 
@@ -97,6 +98,18 @@ class Residues:
         """As `split` on a GPU, in int8; the same launch writes the factor's magnitudes."""
         width = self.specification.widths[side]
         return residues(parts, scale, self.system, padding, side == 0, width, truncated)
+
+    def split_sum(self, high: list[Array], low: list[Array], scale: Array, side: int, padding: int) -> Array:
+        """Return the words of the sums of two integers, RN(high·2**scale) + RN(low·2**scale)."""
+        if self.sums_in_one_step:
+            return self.split([*high, *low], scale, side, padding)
+        x, y = (self.split(parts, scale, side, padding) for parts in (high, low))
+        return sum_of_residues(x, [1] * len(self.system.moduli), y, self.system.moduli)
+
+    @property
+    def sums_in_one_step(self) -> bool:
+        """Whether the engine's own step splits a number of two words, which are given as two parts of it."""
+        return self.reduced and hasattr(self.engine, "split_residues")
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """Return the (images, N, m', n') products of residues, exact, in the engine's result type.
@@ -210,16 +223,17 @@ class Residues:
         """
         xp, (m, n), system = namespace(y), word.shape, self.system
         exponent = scales[0][:, None] + scales[1]
-        parts = [xp.ldexp(part, exponent) for part in real_parts(word)]
+        parts = [-xp.ldexp(part, exponent) for part in real_parts(word)]
         width = min(1023, math.ceil(self.specification.bits) + 1)
         taken = residues(parts, xp.zeros(m, xp.int32), rest.system, 1, weighted=True, width=width)
         if system.images == 3:  # of A'B' they are (xx', yy', (x + y)(x' + y')), of a number (x, y, x + y)
             taken[1] = 0
-        products = xp.empty((len(y), len(rest.system.moduli), m, n), y.dtype)
-        for t, (p, w) in enumerate(zip(rest.system.moduli, rest.system.weights, strict=True)):
-            reweighted = _reduced(_reduced(y[:, t, :m, :n], p) * (w * pow(system.weights[t], -1, p) % p), p)
-            products[:, t] = _as_word(_reduced(reweighted - taken[:, t], p), products.dtype)
-        return products
+        factors = [
+            w * pow(v, -1, p) % p
+            for p, w, v in zip(rest.system.moduli, rest.system.weights, system.weights, strict=False)
+        ]
+        products = y[:, : len(factors), :m, :n]
+        return sum_of_residues(products, factors, taken, rest.system.moduli)
 
     def operand_bytes(self) -> int:
         return self.products * self._bytes(self.word.dtype)
@@ -233,20 +247,6 @@ class Residues:
         """Return the bytes of a number, and of its copy where an engine converts it to multiply."""
         carrier = None if self.reduced else declared(self.engine, "carrier")(self.word)
         return dtype.itemsize + (0 if carrier is None or carrier == dtype else carrier.itemsize)
-
-
-def _as_word(residues: Array, dtype: np.dtype) -> Array:
-    """Return residues in a dtype: 128 and -128 are one modulo 256, and only the latter is an int8."""
-    if dtype.itemsize > 1:
-        return residues
-    return namespace(residues).where(residues == 128, -128, residues)
-
-
-def _reduced(x: Array, p: int) -> Array:
-    """The residues of integers modulo p, of least magnitude or nearly, as float64."""
-    xp = namespace(x)
-    x = x.astype(np.float64)
-    return x - xp.rint(x / p) * p if is_cupy(x) else reduce(x, p, 1 / p)
 
 
 def _add_residues(total: Array, more: Array, system: ResidueSystem) -> None:

@@ -50,6 +50,7 @@ FAMILIES = {
     "gemm, int8 words in stacks": Family(f"{GEMMS} matmul prepare gram", BITS),
     "matmul": Family("matmul", INTEGERS),
     "matmul, integers": Family("matmul", INTEGERS),
+    "matmul, two words": Family("matmul", BOUND),
     "mukunoki": Family("mukunoki_dgemm mukunoki_split slice_count", INTEGERS),
     "gram": Family("gram", BITS),
     "cov, corrcoef": Family("cov corrcoef", BOUND),

@@ -298,6 +298,55 @@ def _check_words(name: str, words: list[np.ndarray], a: np.ndarray, b: np.ndarra
         left = rest
 
 
+def two_words(draw: Draw) -> Call:
+    """`matmul` of sums of two words: both rounded from the exact product, or within the stated bound."""
+    (m, k, n), accuracy = sizes(draw, 5, 30, 4), draw.pick("accuracy", "fp64", "fp64", "exact")
+    gap, singles = draw.pick("gap", 0, 20, 53, 60, 200), draw.pick("single", "", "", "a", "b")
+    dtypes = draw.pick("dtypes", REAL[:3], (*REAL[:3], *COMPLEX))
+    specs = {
+        f"{name}{i}": draw.spec(f"{name}{i}", shape, dtypes, moderate(draw))
+        for name, shape in (("a", (m, k)), ("b", (k, n)))
+        for i in range(1 if name == singles else 2)
+    }
+
+    def words_of(x: dict, name: str) -> tuple:
+        """The second word has smaller numbers, or as large ones."""
+        if name == singles:
+            return (x[f"{name}0"],)
+        other = x[f"{name}1"]
+        return x[f"{name}0"], other.astype(np.result_type(other, FLOAT64)) * 2.0**-gap
+
+    def function(_: ModuleType, x: dict) -> list:
+        return list(ozaki.matmul(words_of(x, "a"), words_of(x, "b"), words=2, accuracy=accuracy))
+
+    def oracle(x: dict, results: list) -> None:
+        dtype = np.result_type(*x.values(), FLOAT64)
+        left, right = ([z.astype(dtype) for z in words_of(x, name)] for name in "ab")
+        pairs = [(y, z) for y in left for z in right]
+        if accuracy == "exact":
+            of_a, of_b = zip(*pairs, strict=True)
+            _check_words("two words", results, np.hstack(of_a), np.vstack(of_b))
+            return
+        length = 2 * k if dtype.kind == "c" else k
+        bound = int(min(length / 2, 12 * math.sqrt(length)) + 1)
+        parts_of_words = [[real_products(y, z)[i] for y, z in pairs] for i in range(1 + (dtype.kind == "c"))]
+        for part, high, low in zip(parts_of_words, *map(parts, results), strict=True):
+            check("two words: low", bool((np.abs(low) <= np.spacing(np.abs(high)) / 2).all()), "too large")
+            terms = [x[:, :, None] * y[None] for x, y in (map(_scaled, pair) for pair in part)]
+            terms = np.add.reduce(terms) if k else np.zeros((m, 1, n), object)
+            exact, size = terms.sum(axis=1), np.abs(terms).sum(axis=1)
+            error = np.abs(_scaled(high, 2) + _scaled(low, 2) - exact)
+            check("two words: bound", bool((error << 106 <= bound * size).all()), f"of {bound}·2**-106")
+
+    return Call(specs, function, oracle=oracle)
+
+
+def _scaled(x: np.ndarray, times: int = 1) -> np.ndarray:
+    """Numbers times 2**1100, as many times as said: integers."""
+    whole, e = integers(x)
+    return whole << e + 1100 * times
+
+
 def factorizations(draw: Draw) -> Call:
     """Linear algebra: a matrix of a stack, in any layout, has the bits that it has alone; x solves Ax = b."""
     n, m, stack = draw.size("n", 1, 12), draw.size("m", 1, 3), draw.size("stack", 1, 3)
@@ -395,6 +444,7 @@ SHARED: dict[str, Callable[[Draw], Call]] = {
     "einsum and its like": contractions,
     "groups": groups,
     "residual, two_word_product": residuals,
+    "matmul, two words": two_words,
     "linalg": factorizations,
 }
 

@@ -34,8 +34,8 @@ class Tables(NamedTuple):
 
 
 @lru_cache(512)
-def split_tables(system: ResidueSystem, side: int, limbs: int, signed: bool) -> Tables:
-    weights = tables.image_weights(system, weighted=side == 0)
+def split_tables(system: ResidueSystem, side: int, limbs: int, signed: bool, words: int = 1) -> Tables:
+    weights = tuple(of_parts * words for of_parts in tables.image_weights(system, weighted=side == 0))
     moduli, unsigned = system.moduli * system.images, side == 0 and not signed
     table = tables.split_table(moduli, weights, limbs, unsigned, signed)
     fields = {"right": side, "limbs": limbs, "table": table.ctypes.data, "count": system.products}
@@ -85,12 +85,15 @@ def split(
 ) -> PackedOperand:
     """Return the residues of the integers RN(x·2**scale), at most 2**width in magnitude, of one side.
 
+    Of real numbers of two words, those of the sum of both words' integers.
+
     Parameters
     ----------
-    parts : (stack, r, k) float32 or float64 arrays, one for each real part, alike but for their numbers.
+    parts : (stack, r, k) float32 or float64 arrays, one for each real part, or both words of a real number,
+        alike but for their numbers.
     scale : (stack·r,) int32; rows with the scale NONFINITE_ROW are taken as zero.
     """
-    parts = _checked_parts(parts, 1 if system.images == 1 else 2)
+    parts = _checked_parts(parts, (1, 2) if system.images == 1 else (2,))
     stack, rows, inner = parts[0].shape
     scale = np.ascontiguousarray(scale, np.int32)
     if scale.shape != (stack * rows,):
@@ -99,7 +102,8 @@ def split(
     if limbs * len(parts) > loops.MOST_LIMBS:
         raise ValueError(f"integers of {width} bits are too wide")
     packed = PackedOperand.empty(kernel, side, system.images, system.products, (stack, rows, inner))
-    of = split_tables(system, side, limbs, kernel.signed)
+    words = len(parts) if system.images == 1 else 1
+    of = split_tables(system, side, limbs, kernel.signed, words)
     matrix_step, row_step, inner_step = parts[0].strides
     along_rows = abs(inner_step) <= abs(row_step)
     blocks = tuning.INT8_CPU_UNIT_BLOCKS
@@ -145,10 +149,15 @@ def _is_short(
     return seconds * system.products / 14 < tuning.INT8_CPU_ALONE
 
 
-def _checked_parts(parts: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+def _checked_parts(parts: Sequence[np.ndarray], counts: tuple[int, ...]) -> list[np.ndarray]:
     first = parts[0]
-    if len(parts) != count or first.ndim != 3 or first.dtype.char not in "fd" or not first.dtype.isnative:
-        raise ValueError(f"an operand must have {count} parts, stacks of matrices of float32 or float64")
+    if (
+        len(parts) not in counts
+        or first.ndim != 3
+        or first.dtype.char not in "fd"
+        or not first.dtype.isnative
+    ):
+        raise ValueError(f"an operand must have {counts[-1]} parts, stacks of matrices of float32 or float64")
     if any((x.shape, x.strides, x.dtype) != (first.shape, first.strides, first.dtype) for x in parts):
         raise ValueError("parts must agree in shape, strides and dtype")
     if first.size == 0:
