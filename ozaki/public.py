@@ -94,7 +94,7 @@ def public(
 def forms_in(module: str) -> list[str]:
     """Return the sorted names of functions that have forms in `ozaki.dask`, `ozaki.torch` or `ozaki.jax`.
 
-    >>> "cumsum" in forms_in("dask"), "cumsum" in forms_in("torch")
+    >>> "cumsum" in forms_in("torch"), "cumsum" in forms_in("jax")
     (True, False)
     """
     return sorted({name for entry in PUBLIC.values() if (name := entry.form(module))})

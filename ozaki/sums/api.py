@@ -195,7 +195,9 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     return REDUCTIONS["vdot"]((x, y), None, dtype, out, False)
 
 
-@reduction(Reduction((squares,), rounded_totals, quotient_dtype, root=True, real="a norm"), sparse=True)
+@reduction(
+    Reduction((squares,), rounded_totals, quotient_dtype, root=True, real="a norm"), sparse=True, torch="norm"
+)
 @repeatable
 @on_device_of_arrays
 def norm(

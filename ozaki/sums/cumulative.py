@@ -58,7 +58,7 @@ _TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond inpu
 _THREADS = 128
 
 
-@public("Sums", dask=True)
+@public("Sums", dask=True, torch="cumsum")
 @on_device_of_arrays
 def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = None) -> Any:
     """Return the running sums along an axis, each correctly rounded: `numpy.cumsum`, no error carried on.

@@ -47,7 +47,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.sums.weighted import checked_weights, weighted_variances
 
 
-@reduction(VARIANCE)
+@reduction(VARIANCE, torch="var")
 @on_device_of_arrays
 def var(
     x: Array,

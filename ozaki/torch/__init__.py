@@ -1,9 +1,9 @@
 """PyTorch: a mode in which its own products are this library's, and differentiable functions on tensors.
 
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
-it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot`, `vdot` and elementary functions are
-called by name, under `torch.compile` and `torch.func`, too. Tensors on a CPU or an NVIDIA GPU are taken.
-Needs the extra `torch`, PyTorch 2.9 or newer.
+it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot`, `vdot`, `var`, `norm`, `cumsum` and
+elementary functions are called by name, under `torch.compile` and `torch.func`, too, with derivatives of both
+modes. Tensors on a CPU or an NVIDIA GPU are taken. Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
 from multiword.runtime.install import missing as _missing
@@ -21,6 +21,7 @@ from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
 from ozaki.torch.mode import reproducible  # noqa: F401
 from ozaki.torch.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
+from ozaki.torch.statistics import cumsum, norm, var  # noqa: F401
 
 globals().update(_ELEMENTARY)
 __all__ = sorted(["reproducible", *_forms_in("torch")])

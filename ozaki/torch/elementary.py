@@ -10,23 +10,27 @@ from torch import Tensor
 from ozaki.differentiable import elementary_forms
 from ozaki.elementary.derivatives import derivative
 from ozaki.torch.functions import check
-from ozaki.torch.operators import new_operator, summed_to
+from ozaki.torch.operators import new_operator, save, summed_to
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _keep_one(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, ctx.name, ctx.order = inputs
-    ctx.save_for_backward(x)
+    save(ctx, x)
 
 
 def _slope(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return gradient * _one(*ctx.saved_tensors, ctx.name, ctx.order + 1), None, None
 
 
+def _slope_tangent(ctx: Any, dx: Tensor, *_: None) -> Tensor:
+    return dx * _one(*ctx.saved_tensors, ctx.name, ctx.order + 1)
+
+
 def _keep_two(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, y, ctx.name, *ctx.orders = inputs
-    ctx.save_for_backward(x, y)
+    save(ctx, x, y)
 
 
 def _slopes(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
@@ -36,6 +40,13 @@ def _slopes(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return of_x, of_y, None, None, None
 
 
+def _slopes_tangent(ctx: Any, dx: Tensor | None, dy: Tensor | None, *_: None) -> Tensor:
+    (x, y), (first, second) = ctx.saved_tensors, ctx.orders
+    terms = [*([] if dx is None else [dx * _two(x, y, ctx.name, first + 1, second)])]
+    terms += [] if dy is None else [dy * _two(x, y, ctx.name, first, second + 1)]
+    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
 _one = new_operator(
     "elementary(Tensor x, str name, int order) -> Tensor",
     lambda x, name, order: derivative(name, (order,), x),
@@ -43,6 +54,7 @@ _one = new_operator(
     lambda *arguments: arguments,
     _keep_one,
     _slope,
+    _slope_tangent,
 )
 _two = new_operator(
     "elementary2(Tensor x, Tensor y, str name, int first, int second) -> Tensor",
@@ -51,6 +63,7 @@ _two = new_operator(
     lambda *arguments: arguments,
     _keep_two,
     _slopes,
+    _slopes_tangent,
 )
 """A function's partial derivative of so many orders, itself for none."""
 

@@ -49,31 +49,45 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor
     return product(a, b, accuracy, lambda left, right: operators.matmul(left, right, str(accuracy)))
 
 
-def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+def sum(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
     """Return the sum over dimensions, correctly rounded; differentiable.
 
     As `ozaki.sum`; differs in its names for axes.
 
     Parameters
     ----------
-    x : tensor of float32, float64, complex64 or complex128, on the CPU or an NVIDIA GPU.
+    x : tensor of float32, float64, complex64 or complex128, on the CPU or an NVIDIA GPU; with a dtype of
+        float16 or bfloat16, too.
     dim : one or several dimensions; None for all.
     keepdim : whether they are kept with length 1.
+    dtype : of these four that of the result, to which the exact sum is rounded once; that of x by default.
 
     Raises
     ------
-    TypeError : no tensor; another dtype or layout; a dim that is no integer.
+    TypeError : no tensor; another dtype or layout; a real dtype for complex x; a dim that is no integer.
     ValueError : a dimension that x does not have, or one twice.
 
     >>> import torch, ozaki.torch
     >>> ozaki.torch.sum(torch.tensor([1e16, 1.0, -1e16], dtype=torch.float64))
     tensor(1., dtype=torch.float64)
     """
-    check(DTYPES, x=x)
-    return operators.sum(x, _dimensions(x, dim), keepdim)
+    check_dtype(x, dtype)
+    return operators.sum(x, dimensions(x, dim), keepdim, dtype)
 
 
-def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+def mean(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
     """Return the mean over dimensions, correctly rounded; differentiable.
 
     As `ozaki.torch.sum`; differs in dividing, and is NaN for nothing.
@@ -82,8 +96,8 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
     >>> ozaki.torch.mean(torch.full((10,), 0.1, dtype=torch.float64)).item()
     0.1
     """
-    check(DTYPES, x=x)
-    return operators.mean(x, _dimensions(x, dim), keepdim)
+    check_dtype(x, dtype)
+    return operators.mean(x, dimensions(x, dim), keepdim, dtype)
 
 
 def average(
@@ -112,7 +126,7 @@ def average(
     if weights is None:
         return mean(x, dim, keepdim)
     check(DTYPES, x=x.real if isinstance(x, Tensor) and x.is_complex() else x, weights=weights)
-    dims = _dimensions(x, dim)
+    dims = dimensions(x, dim)
     result = operators.average(x, weights_along(x, weights, dims), dims)
     return result.reshape(reduced_shape(x.shape, tuple(dims), keepdim))
 
@@ -173,5 +187,15 @@ def check(dtypes: Sequence[torch.dtype], **tensors: Tensor) -> None:
             raise ValueError(f"{first} and {name} must be on one device, got {like.device} and {x.device}")
 
 
-def _dimensions(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
+def check_dtype(x: Tensor, dtype: torch.dtype | None) -> None:
+    """Raise TypeError or ValueError for what has no sum in a dtype, or in its own."""
+    check(DTYPES if dtype is None else (*DTYPES, torch.float16, torch.bfloat16), x=x)
+    if dtype is not None and dtype not in DTYPES:
+        raise TypeError(f"dtype must be {', '.join(map(str, DTYPES))} or None, got {dtype!r}")
+    if dtype is not None and x.is_complex() and not dtype.is_complex:
+        raise TypeError(f"dtype must be complex for a tensor of {x.dtype}, got {dtype}")
+
+
+def dimensions(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
+    """Return dimensions as a list of numbers from 0 on."""
     return list(axes("dim", tuple(dim) if isinstance(dim, list) else dim, x.dim()))

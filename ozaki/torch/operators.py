@@ -7,6 +7,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.autograd import forward_ad
 
 import ozaki.sums.api as sums
 from multiword.runtime.arrays import namespace
-from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
 from ozaki import api
 from ozaki.sums import statistics
 from ozaki.sums.arguments import reduced_shape
@@ -31,11 +32,14 @@ def new_operator(
     batched: Callable[..., Sequence[Any]],
     keep: Callable[..., None],
     derivative: Callable[..., Any],
+    tangent: Callable[..., Tensor],
 ) -> Callable[..., Any]:
-    """Return a function that calls a new custom operator with its derivative.
+    """Return a function that calls a new custom operator with its derivatives.
 
     compute makes an array of arrays; fake an empty result; batched makes, of arguments whose tensors have
-    a batch in front or broadcast, those of one call for the batch; keep saves what the derivative needs.
+    a batch in front or broadcast, those of one call for the batch; keep saves what the derivatives need.
+    derivative makes gradients of that of the result; tangent makes the result's tangent of those of the
+    arguments, which are None of what is no tensor.
     """
     name = schema.partition("(")[0]
 
@@ -59,19 +63,37 @@ def new_operator(
 
     torch.library.register_autograd(f"ozaki::{name}", derivative, setup_context=keep, lib=_library)
 
-    class Transformed(torch.autograd.Function):  # for `torch.func.grad`, and to refuse forward derivatives
+    class Transformed(torch.autograd.Function):  # for `torch.func`, and for derivatives forwards
         generate_vmap_rule = True
-        forward = staticmethod(lambda *arguments: operator(*arguments))
-        setup_context = staticmethod(keep)
+        forward = staticmethod(lambda *given: operator(*map(_value, given)))
+        setup_context = staticmethod(
+            lambda ctx, inputs, output: keep(ctx, tuple(map(_value, inputs)), output)
+        )
         backward = staticmethod(derivative)
+        jvp = staticmethod(tangent)
 
     def call(*arguments: Any) -> Tensor:
         transformed = not torch.compiler.is_compiling() and (
             torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
         )
-        return Transformed.apply(*arguments) if transformed else operator(*arguments)
+        return Transformed.apply(*map(_one, arguments)) if transformed else operator(*arguments)
 
     return call
+
+
+@dataclass(frozen=True)
+class _One:
+    """A list as one argument: PyTorch's batched derivatives count those in a list, but not their tangents."""
+
+    value: list[Any]
+
+
+def _one(x: Any) -> Any:
+    return _One(x) if isinstance(x, list) else x
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, _One) else x
 
 
 def _batch_first(x: Tensor, batch: int | None, ndim: int) -> Tensor:
@@ -91,9 +113,30 @@ def _empty_product(a: Tensor, b: Tensor, accuracy: str) -> Tensor:
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]))
 
 
+def save(ctx: Any, *tensors: Tensor) -> None:
+    """Save what the derivatives need, backwards and forwards."""
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+
+
 def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, y, ctx.option = inputs
-    ctx.save_for_backward(x, y)
+    save(ctx, x, y)
+
+
+def bilinear(ctx: Any, multiply: Callable[..., Tensor], dx: Tensor | None, dy: Tensor | None) -> Tensor:
+    """Return the tangent of a product of the two saved tensors."""
+    x, y = ctx.saved_tensors
+    terms = [*([] if dx is None else [multiply(dx, y)]), *([] if dy is None else [multiply(x, dy)])]
+    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
+def _product_tangent(ctx: Any, dx: Tensor | None, dy: Tensor | None, _: None) -> Tensor:
+    return bilinear(ctx, lambda x, y: matmul(x, y, ctx.option), dx, dy)
+
+
+def _dot_tangent(ctx: Any, dx: Tensor | None, dy: Tensor | None, _: None) -> Tensor:
+    return bilinear(ctx, lambda x, y: dot(x, y, ctx.option), dx, dy)
 
 
 def _of_product(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
@@ -124,8 +167,8 @@ def _empty_dot(x: Tensor, y: Tensor, dim: int) -> Tensor:
     return x.new_empty(reduced_shape(shape, (dim % len(shape),), False))
 
 
-def _empty_sum(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    return x.new_empty(reduced_shape(x.shape, tuple(dim), keepdim))
+def _empty_sum(x: Tensor, dim: Sequence[int], keepdim: bool, dtype: torch.dtype | None = None) -> Tensor:
+    return x.new_empty(reduced_shape(x.shape, tuple(dim), keepdim), dtype=dtype)
 
 
 def _empty_average(x: Tensor, weights: Tensor, dim: Sequence[int]) -> Tensor:
@@ -133,11 +176,11 @@ def _empty_average(x: Tensor, weights: Tensor, dim: Sequence[int]) -> Tensor:
 
 
 def _keep_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, ctx.dim, ctx.keepdim = inputs
-    ctx.shape = x.shape
+    x, ctx.dim, ctx.keepdim, ctx.target = inputs
+    ctx.shape, ctx.dtype = x.shape, x.dtype
 
 
-def _with_dimensions(gradient: Tensor, dim: Sequence[int]) -> Tensor:
+def with_dimensions(gradient: Tensor, dim: Sequence[int]) -> Tensor:
     """Return a gradient with the dimensions that were summed over."""
     for d in sorted(dim):
         gradient = gradient.unsqueeze(d)
@@ -145,11 +188,21 @@ def _with_dimensions(gradient: Tensor, dim: Sequence[int]) -> Tensor:
 
 
 def _of_sum(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    return _with_dimensions(gradient, () if ctx.keepdim else ctx.dim).expand(ctx.shape), None, None
+    wide = with_dimensions(gradient, () if ctx.keepdim else ctx.dim).expand(ctx.shape)
+    wide = wide.real if wide.is_complex() and not ctx.dtype.is_complex else wide
+    return wide.to(ctx.dtype), None, None, None
 
 
 def _of_mean(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return _of_sum(ctx, gradient / prod(ctx.shape[d] for d in ctx.dim))
+
+
+def _sum_tangent(ctx: Any, dx: Tensor, *_: None) -> Tensor:
+    return sum(dx, ctx.dim, ctx.keepdim, ctx.target)
+
+
+def _mean_tangent(ctx: Any, dx: Tensor, *_: None) -> Tensor:
+    return mean(dx, ctx.dim, ctx.keepdim, ctx.target)
 
 
 def _averaged(x: Any, weights: Any, dim: Sequence[int]) -> Any:
@@ -161,23 +214,36 @@ def _of_average(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     """dA = Σ (w·dx + (x - A)·dw) / Σ w."""
     (x, weights), dim, needed = ctx.saved_tensors, ctx.option, ctx.needs_input_grad
     shape = torch.broadcast_shapes(x.shape, weights.shape)
-    gradient = _with_dimensions(gradient, dim) / sum(weights.expand(shape), dim, True)
+    gradient = with_dimensions(gradient, dim) / sum(weights.expand(shape), dim, True)
     of_x = summed_to(x, (gradient * weights).expand(shape)) if needed[0] else None
     if not needed[1]:
         return of_x, None, None
-    of_w = gradient * (x - _with_dimensions(average(x, weights, dim), dim)).conj()
+    of_w = gradient * (x - with_dimensions(average(x, weights, dim), dim)).conj()
     return of_x, summed_to(weights, of_w.real if x.is_complex() else of_w), None
 
 
-def _reduction(name: str, reduce: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any]:
-    return new_operator(
-        f"{name}(Tensor x, int[] dim, bool keepdim) -> Tensor",
-        lambda x, dim, keepdim: reduce(x, tuple(dim), keepdims=keepdim),
+def _average_tangent(ctx: Any, dx: Tensor | None, dw: Tensor | None, _: None) -> Tensor:
+    """dA = Σ (w·dx + (x - A)·dw) / Σ w."""
+    (x, weights), dim = ctx.saved_tensors, ctx.option
+    shape = torch.broadcast_shapes(x.shape, weights.shape)
+    centred = x - with_dimensions(average(x, weights, dim), dim)
+    terms = [*([] if dx is None else [weights * dx]), *([] if dw is None else [centred * dw])]
+    total = terms[0] if len(terms) == 1 else terms[0] + terms[1]
+    return sum(total.expand(shape), dim, False) / sum(weights.expand(shape), dim, False)
+
+
+def _reduction(name: str, reduce: Callable[..., Any], *derivatives: Callable[..., Any]) -> Callable[..., Any]:
+    operator = new_operator(
+        f"{name}(Tensor x, int[] dim, bool keepdim, ScalarType? dtype=None) -> Tensor",
+        lambda x, dim, keepdim, dtype=None: reduce(
+            x, tuple(dim), dtype and numpy_dtype(dtype), keepdims=keepdim
+        ),
         _empty_sum,
-        lambda x, dim, keepdim: (x, [d + 1 for d in dim], keepdim),
+        lambda x, dim, keepdim, dtype=None: (x, [d + 1 for d in dim], keepdim, dtype),
         _keep_shape,
-        derivative,
+        *derivatives,
     )
+    return lambda x, dim, keepdim, dtype=None: operator(x, dim, keepdim, dtype)
 
 
 matmul = new_operator(
@@ -187,6 +253,7 @@ matmul = new_operator(
     lambda *arguments: arguments,
     _keep_factors,
     _of_product,
+    _product_tangent,
 )
 dot = new_operator(
     "dot(Tensor x, Tensor y, int dim) -> Tensor",
@@ -195,6 +262,7 @@ dot = new_operator(
     lambda *arguments: arguments,
     _keep_factors,
     _of_dot,
+    _dot_tangent,
 )
 average = new_operator(
     "average(Tensor x, Tensor weights, int[] dim) -> Tensor",
@@ -203,6 +271,7 @@ average = new_operator(
     lambda x, weights, dim: (x, weights, [d + 1 for d in dim]),
     _keep_factors,
     _of_average,
+    _average_tangent,
 )
-sum = _reduction("sum", sums.sum, _of_sum)
-mean = _reduction("mean", sums.mean, _of_mean)
+sum = _reduction("sum", sums.sum, _of_sum, _sum_tangent)
+mean = _reduction("mean", sums.mean, _of_mean, _mean_tangent)

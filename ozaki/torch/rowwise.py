@@ -16,7 +16,7 @@ from multiword.runtime.options import axes, integer
 from ozaki import rowwise
 from ozaki.torch.elementary import DTYPES, elementary
 from ozaki.torch.functions import check
-from ozaki.torch.operators import dot, mean, new_operator, sum
+from ozaki.torch.operators import dot, mean, new_operator, save, sum
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
@@ -138,11 +138,11 @@ def _normalized(
 
 
 def _keep_result(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(output)
+    save(ctx, output)
 
 
 def _keep_argument(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[0])
+    save(ctx, inputs[0])
     ctx.eps = inputs[-1]
 
 
@@ -180,6 +180,28 @@ def _of_logsumexp(ctx: Any, gradient: Tensor) -> Tensor:
     return gradient * _softmax(x)
 
 
+def _log_softmax_tangent(ctx: Any, dx: Tensor) -> Tensor:
+    """dx − Σ e**y·dx."""
+    (y,) = ctx.saved_tensors
+    return dx - _dot(elementary("exp", y), dx)
+
+
+def _logsumexp_tangent(ctx: Any, dx: Tensor) -> Tensor:
+    """Σ softmax(x)·dx."""
+    (x,) = ctx.saved_tensors
+    return _dot(_softmax(x), dx)
+
+
+def _symmetric(derivative: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return the tangent by a Jacobian that is its own transpose: that of the derivative."""
+
+    def tangent(ctx: Any, dx: Tensor, *_: None) -> Tensor:
+        result = derivative(ctx, dx)
+        return result[0] if isinstance(result, tuple) else result
+
+    return tangent
+
+
 def _of_layer_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
     """r = 1/√(mean d² + eps), d = x − mean x, y = d·r."""
     (x,), n = ctx.saved_tensors, gradient.shape[-1]
@@ -210,7 +232,13 @@ def _sum(x: Tensor) -> Tensor:
     return sum(_wide(x), [x.dim() - 1], True).to(x.dtype)
 
 
-def _operator(name: str, options: str, keep: Callable[..., None], derivative: Callable[..., Any]) -> Any:
+def _operator(
+    name: str,
+    options: str,
+    keep: Callable[..., None],
+    derivative: Callable[..., Any],
+    tangent: Callable[..., Tensor] | None = None,
+) -> Any:
     """Return the operator of a function of rows of the last axis."""
     reduce, function = name == "logsumexp", getattr(rowwise, name)
     kept = {"keepdims": True} if reduce else {}
@@ -221,11 +249,12 @@ def _operator(name: str, options: str, keep: Callable[..., None], derivative: Ca
         lambda *arguments: arguments,
         keep,
         derivative,
+        tangent or _symmetric(derivative),
     )
 
 
 _softmax = _operator("softmax", "", _keep_result, _of_softmax)
-_log_softmax = _operator("log_softmax", "", _keep_result, _of_log_softmax)
-_logsumexp = _operator("logsumexp", "", _keep_argument, _of_logsumexp)
+_log_softmax = _operator("log_softmax", "", _keep_result, _of_log_softmax, _log_softmax_tangent)
+_logsumexp = _operator("logsumexp", "", _keep_argument, _of_logsumexp, _logsumexp_tangent)
 _layer_norm = _operator("layer_norm", ", float eps", _keep_argument, _of_layer_norm)
 _rms_norm = _operator("rms_norm", ", float eps", _keep_argument, _of_rms_norm)

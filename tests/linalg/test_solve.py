@@ -352,7 +352,9 @@ def test_words_of_small_products_are_those_of_exact_sums(dtype):
         if dtype == np.complex128:
             a.imag, b.imag, c.imag = a.real[::-1], -b.real, 0.0
         pairs, words = [(a, b), (a, -b), (a, more)][case % 3 :], 1 + case % 3
-        columns = [products._exactly([(x, y[:, j]) for x, y in pairs], [c[:, j]], words) for j in range(n)]
+        columns = [
+            products.summed_words([(x, y[:, j]) for x, y in pairs], [c[:, j]], words) for j in range(n)
+        ]
         zero = np.zeros(m, dtype)
         expected = [np.stack(word, axis=1) for word in zip_longest(*columns, fillvalue=zero)]
         result = products._summed(pairs, [c], words)
@@ -364,7 +366,7 @@ def test_no_residual_of_an_ordinary_inverse_takes_exact_sums(monkeypatch):
     def exactly(*_):
         raise AssertionError("undecided")
 
-    monkeypatch.setattr(products, "_exactly", exactly)
+    monkeypatch.setattr(products, "summed_words", exactly)
     rng = np.random.default_rng(0)
     assert all(verified.inv(rng.standard_normal((n, n))).rounded.all() for n in (4, 8, 16))
 
