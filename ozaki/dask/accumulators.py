@@ -20,6 +20,7 @@ from ozaki.sums.arguments import real_dtype, reduced_shape
 from ozaki.sums.exact.groups import check_labels
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import columns_of
+from ozaki.sums.groups_skipping import counted
 from ozaki.sums.partial import PartialSums
 from ozaki.sums.table import Reduction
 
@@ -93,19 +94,27 @@ def _chunk_sums(
 
 
 def chunk_sums_by_group(
-    reduction: Reduction, arrays: Sequence[Array], index: Array, size: int, exact: np.dtype
+    reduction: Reduction,
+    arrays: Sequence[Array],
+    index: Array,
+    size: int,
+    exact: np.dtype,
+    skip_nan: bool = False,
 ) -> ChunkSums:
     """Return the exact sums of a chunk, of one array or two, by the labels of their last axis."""
     flattened, shape = [x.reshape(-1) for x in arrays], (*arrays[0].shape[:-1], size)
     check_labels(index, size)
     columns, totals = columns_of(index, prod(shape[:-1]), size), []
+    present = columns
+    if skip_nan:
+        flattened[0], columns, present = counted(reduction.name, flattened[0], columns)
     for terms in (of(*flattened) for of in reduction.sums):
         dtype = exact if len(terms) > 1 else real_dtype(exact)
         with device_of(index):
             register = ExactSum(dtype, shape).merge_terms(terms, columns).compact()
         totals.append(PartialSums(dtype, shape, (), register))
-    counts = np.bincount(on_host(index), minlength=size)
-    return ChunkSums(tuple(totals), np.broadcast_to(counts, shape))
+    counts = np.bincount(on_host(present), minlength=prod(shape))
+    return ChunkSums(tuple(totals), counts.reshape(shape))
 
 
 def _finished(

@@ -129,7 +129,7 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     return grouped("dot", (x, y), index, shape, dtype)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_count(labels: Array, num_groups: int) -> Any:
     """Return how many labels each group has, as int64.

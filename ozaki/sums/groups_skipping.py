@@ -18,7 +18,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_nansum(
     values: Array, labels: Array, num_groups: int, dtype: DType = None, *, min_count: int = 0
@@ -38,7 +38,7 @@ def group_nansum(
     return _without_nan("sum", values, labels, num_groups, dtype, min_count)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_nanmean(
     values: Array, labels: Array, num_groups: int, dtype: DType = None, *, min_count: int = 1
@@ -53,7 +53,7 @@ def group_nanmean(
     return _without_nan("mean", values, labels, num_groups, dtype, min_count)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_nanvar(
     values: Array,
@@ -79,7 +79,7 @@ def group_nanvar(
     return _without_nan("var", values, labels, num_groups, dtype, min_count, ddof)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_nanstd(
     values: Array,
@@ -100,7 +100,7 @@ def group_nanstd(
     return _without_nan("std", values, labels, num_groups, dtype, min_count, ddof)
 
 
-@public("Sums")
+@public("Sums", dask=True)
 @on_device_of_arrays
 def group_average(values: Array, labels: Array, num_groups: int, weights: Array) -> Any:
     """Return the weighted mean of each group, correctly rounded: exact sums, divided and rounded once.
@@ -152,18 +152,43 @@ def _without_nan(
     """Return the results of a reduction of what is not NaN, group by group."""
     x, index, shape = labelled(values, labels, num_groups)
     check_labels(index, shape[-1])
-    if (least := integer("min_count", min_count)) < 0:
-        raise ValueError(f"min_count must not be negative, got {least}")
-    if x.dtype.kind in "iub" and least > 0 and dtype is None:
-        dtype = np.float64
-    xp, columns, flat = namespace(x), columns_of(index, prod(shape[:-1]), shape[-1]), x.reshape(-1)
-    options, present = {} if ddof is None else {"ddof": exact_ddof(ddof)}, columns
-    if x.dtype.kind not in "iub" and bool((missing := is_nan(flat)).any()):
-        present = columns[~missing]
-        flat, columns = (without(flat, missing), columns) if name == "sum" else (flat[~missing], present)
+    least = checked_min_count(min_count)
+    dtype = dtype_of_counted(x.dtype, dtype, least)
+    columns = columns_of(index, prod(shape[:-1]), shape[-1])
+    flat, columns, present = counted(name, x.reshape(-1), columns)
+    options = {} if ddof is None else {"ddof": exact_ddof(ddof)}
     result = by_group(name, flat, columns, prod(shape), dtype, **options)
-    limit = max(least - 1, float(options.get("ddof", -1)))
+    limit = most_for_nan(least, **options)
     if limit >= 0:
-        counts = xp.bincount(present, minlength=prod(shape))
+        counts = namespace(x).bincount(present, minlength=prod(shape))
         result = without(result, counts <= limit, np.nan)
     return result.reshape(shape)
+
+
+def checked_min_count(min_count: Any) -> int:
+    """Return of how many numbers there is a result. TypeError or ValueError for what is no such count."""
+    if (least := integer("min_count", min_count)) < 0:
+        raise ValueError(f"min_count must not be negative, got {least}")
+    return least
+
+
+def dtype_of_counted(of_x: np.dtype, dtype: DType, least: int) -> DType:
+    """Return the dtype of results, which are NaN of fewer numbers than `least`."""
+    if least > 0 and dtype is not None and np.dtype(dtype).kind in "iub":
+        raise TypeError(f"dtype must hold NaN for min_count={least}, got {np.dtype(dtype)}; leave out dtype")
+    return np.float64 if of_x.kind in "iub" and least > 0 and dtype is None else dtype
+
+
+def most_for_nan(least: int, ddof: Any = -1) -> float:
+    """Return the largest count whose result is NaN; below 0 none is."""
+    return max(least - 1, float(ddof))
+
+
+def counted(name: str, flat: Array, columns: Array) -> tuple[Array, Array, Array]:
+    """Return numbers and their columns without NaN, which is 0 to a sum, and the columns of others."""
+    if flat.dtype.kind in "iub" or not bool((missing := is_nan(flat)).any()):
+        return flat, columns, columns
+    present = columns[~missing]
+    if name == "sum":
+        return without(flat, missing), columns, present
+    return flat[~missing], present, present

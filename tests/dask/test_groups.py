@@ -20,20 +20,44 @@ LABELS = np.random.default_rng(4).integers(0, 4, 14)
 
 
 def arrays_of(name, x):
-    return [x, x[::-1]] if name == "group_dot" else [x]
+    """The arrays before the labels, and what comes after the number of groups."""
+    if name == "group_average":
+        return [x], [np.arange(1.0, 1 + x.shape[-1])]
+    return {"group_dot": [x, x[::-1]], "group_count": []}.get(name, [x]), []
 
 
 @cells(name=NAMES, dtype=DTYPES)
 def test_the_bits_of_the_whole(name, dtype):
     x, function = np.ascontiguousarray(numbers(dtype)[..., 2].T), getattr(ozaki, name)
-    whole = arrays_of(name, x)
-    expected = function(*whole, LABELS, 5)
+    whole, more = arrays_of(name, x)
+    expected = function(*whole, LABELS, 5, *more)
     for chunks in CHUNKS:
         lazy = [da.from_array(y, chunks=chunks) for y in whole]
-        for labels in (LABELS, da.from_array(LABELS, chunks=6)):
-            check(function(*lazy, labels, 5), expected)
-    row = [da.from_array(y[0], chunks=3) for y in whole]
-    check(function(*row, LABELS, 5, split_every=2), function(*(y[0] for y in whole), LABELS, 5))
+        for labels in (LABELS, da.from_array(LABELS, chunks=6))[not whole :]:
+            check(function(*lazy, labels, 5, *more), expected)
+    row, labels = [da.from_array(y[0], chunks=3) for y in whole], da.from_array(LABELS, chunks=4)
+    check(function(*row, labels, 5, *more, split_every=2), function(*(y[0] for y in whole), LABELS, 5, *more))
+
+
+@pytest.mark.parametrize("name", ["group_nansum", "group_nanmean", "group_nanvar", "group_nanstd"])
+@pytest.mark.parametrize("dtype", ["f4", "c16", "i4"])
+def test_numbers_without_nan(name, dtype):
+    """In some chunks alone, or in all of a group."""
+    rng, function = np.random.default_rng(8), getattr(ozaki, name)
+    x = 5 * rng.standard_normal((3, 14))
+    if dtype != "i4":
+        x[(rng.random(x.shape) < 0.3) | (LABELS == 2)] = np.nan
+    x = x.astype(dtype)
+    options = [
+        {},
+        {"min_count": 0},
+        {"min_count": 3},
+        *([{"ddof": 1}] if name[-3:] in ("var", "std") else []),
+    ]
+    for chunks in ((1, 3), (2, (0, 5, 9))):
+        lazy = da.from_array(x, chunks=chunks)
+        for given in options:
+            check(function(lazy, LABELS, 5, **given), function(x, LABELS, 5, **given))
 
 
 def test_options():
@@ -42,6 +66,8 @@ def test_options():
     check(ozaki.group_var(lazy, LABELS, 4, ddof=1), ozaki.group_var(x, LABELS, 4, ddof=1))
     check(ozaki.group_sum(lazy, LABELS, 4, "f4"), ozaki.group_sum(x, LABELS, 4, "f4"))
     check(ozaki.group_dot(lazy, x[0], LABELS, 4), ozaki.group_dot(x, x[0], LABELS, 4))
+    w = x * x
+    check(ozaki.group_average(lazy, LABELS, 4, da.from_array(w, 5)), ozaki.group_average(x, LABELS, 4, w))
     nothing = da.from_array(x[:, :0], chunks=2)
     check(ozaki.group_mean(nothing, LABELS[:0], 3), ozaki.group_mean(x[:, :0], LABELS[:0], 3))
 
@@ -72,6 +98,11 @@ def test_invalid_arguments():
         (lambda: ozaki.group_sum(x.sum(), np.zeros(6, int), 2), ValueError, "got a number"),
         (lambda: ozaki.group_var(x, np.zeros(6, int), 2, ddof="a"), TypeError, "ddof"),
         (lambda: ozaki.group_sum(x, np.full(6, 2), 2).compute(), ValueError, "labels must be from 0"),
+        (lambda: ozaki.group_count(x[0], 2), TypeError, "labels must be integers"),
+        (lambda: ozaki.group_nansum(x, np.zeros(6, int), 2, min_count=-1), ValueError, "min_count must"),
+        (lambda: ozaki.group_average(x, np.zeros(6, int), 2, 1j * x), TypeError, "weights must be real"),
+        (lambda: ozaki.group_average(x[0], np.zeros(6, int), 2, x), ValueError, "weights must broadcast"),
+        (lambda: ozaki.group_average(x, np.zeros(6, int), 2, 0 * x).compute(), ZeroDivisionError, "zero"),
     ):
         with pytest.raises(error, match=message):
             call()

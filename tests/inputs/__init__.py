@@ -59,6 +59,7 @@ NO_ARRAYS = LINEAR_ALGEBRA | {
     *(f"ozaki.sparse.{name}" for name in public_names("ozaki.sparse")),
     *(f"ozaki.sparse.linalg.{name}" for name in public_names("ozaki.sparse.linalg")),
     "ozaki.group_count",  # takes labels alone
+    "ozaki.dask.group_count",
     "ozaki.torch.reproducible",
     "multiword.BoundRow",
     "multiword.Blocking",
@@ -194,6 +195,11 @@ _WIDE_SUMS: dict[str, Callable[[Callable], Any]] = {
     "group_var": lambda f: 4 * f(_ROW, *_ONE),
     "group_std": lambda f: 2 * f(_ROW, *_ONE),
     "group_dot": lambda f: f(_ROW, _SIGNS, *_ONE, dtype=float),
+    "group_nansum": lambda f: f(_ROW * _SIGNS, *_ONE, dtype=float),
+    "group_nanmean": lambda f: 2 * f(_ROW * _SIGNS, *_ONE),
+    "group_nanvar": lambda f: 4 * f(_ROW, *_ONE),
+    "group_nanstd": lambda f: 2 * f(_ROW, *_ONE),
+    "group_average": lambda f: 2 * f(_ROW * _SIGNS, *_ONE, _ONES),
 }
 _ONE, _ONES = (np.zeros(2, int), 1), np.array([1, 1])
 _WIDE_ALONE: dict[str, Callable[[], Any]] = {
@@ -201,11 +207,6 @@ _WIDE_ALONE: dict[str, Callable[[], Any]] = {
     "ozaki.dask.average": lambda: (
         function_of("ozaki.dask", "average")(_ROW * _SIGNS, weights=_ONES).compute() * 2
     ),
-    "ozaki.group_nansum": lambda: ozaki.group_nansum(_ROW * _SIGNS, *_ONE, dtype=float)[0],
-    "ozaki.group_nanmean": lambda: 2 * ozaki.group_nanmean(_ROW * _SIGNS, *_ONE)[0],
-    "ozaki.group_nanvar": lambda: 4 * ozaki.group_nanvar(_ROW, *_ONE)[0],
-    "ozaki.group_nanstd": lambda: 2 * ozaki.group_nanstd(_ROW, *_ONE)[0],
-    "ozaki.group_average": lambda: 2 * ozaki.group_average(_ROW * _SIGNS, *_ONE, _ONES)[0],
     "ozaki.convolve": lambda: -ozaki.convolve(_ROW, _SIGNS, "valid")[0],
     "ozaki.correlate": lambda: ozaki.correlate(_ROW, _SIGNS)[0],
 }

@@ -173,9 +173,22 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
         ),
         *(
             Function(
-                f"ozaki.dask.{n}", "values", _by_group(function_of("ozaki.dask", n)), takes="axes", **_DASK
+                f"ozaki.dask.group_{n}",
+                "values",
+                _by_group(function_of("ozaki.dask", f"group_{n}")),
+                takes="axes",
+                **_DASK,
             )
-            for n in ("group_sum", "group_mean", "group_var", "group_std")
+            for n in ("sum", "mean", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
+        ),
+        Function(
+            "ozaki.dask.group_average",
+            "values",
+            lambda x: function_of("ozaki.dask", "group_average")(
+                x, np.arange(len(MATRIX[0])) % 2, 2, np.ones(len(MATRIX[0]))
+            ),
+            takes="axes",
+            **_DASK,
         ),
         Function(
             "ozaki.dask.group_dot",

@@ -49,6 +49,8 @@ def test_few_numbers_are_as_pandas_has_them():
     assert ozaki.group_nansum(np.arange(80), LABELS, 6).dtype == np.int64
     with pytest.raises(ValueError, match="min_count"):
         ozaki.group_nansum(x, LABELS, 6, min_count=-1)
+    with pytest.raises(TypeError, match="dtype must hold NaN for min_count=1, got int64"):
+        ozaki.group_nansum(LABELS, LABELS, 6, np.int64, min_count=1)
     with pytest.raises(ValueError, match="labels must be from 0"):
         ozaki.group_nansum(x, LABELS, 3)
 
