@@ -177,13 +177,16 @@ def _weights(x: Array, fweights: Any, aweights: Any) -> dict[str, Array]:
     given = {"fweights": fweights, "aweights": aweights}
     found = {name: as_array(w, name) for name, w in given.items() if w is not None}
     for name, w in found.items():
-        if w.ndim > 1:
-            raise RuntimeError(f"cannot handle multidimensional {name}, got shape {w.shape}")
-        if w.shape != x.shape[1:]:
-            raise RuntimeError(
-                f"incompatible numbers of samples and {name}, got {x.shape[1]} and shape {w.shape}"
-            )
+        check_shape_of_weights(name, w.shape, x.shape[1])
     return found
+
+
+def check_shape_of_weights(name: str, shape: tuple[int, ...], n: int) -> None:
+    """Raise RuntimeError, as NumPy does, for weights that are no vector of n numbers."""
+    if len(shape) > 1:
+        raise RuntimeError(f"cannot handle multidimensional {name}, got shape {shape}")
+    if shape != (n,):
+        raise RuntimeError(f"incompatible numbers of samples and {name}, got {n} and shape {shape}")
 
 
 def _scaled(x: Array) -> tuple[Array, Array]:
@@ -224,7 +227,7 @@ def _weighted_covariances(
     fweights: Array | None = None,
     aweights: Array | None = None,
 ) -> Array:
-    """The same with weights, below the diagonal, and above it the same numbers."""
+    """The same with weights."""
     weights = checked_weights(x[0] if len(x) else x.sum(axis=0), fweights, aweights, (0,))
     if not all(bool(namespace(x).isfinite(w).all()) for w in weights):
         return namespace(x).full((len(x), len(x)), np.nan)
@@ -235,9 +238,14 @@ def _weighted_covariances(
     sums = exact_sum(weighted, axis=1)
     request = request_of(x, accuracy, "auto", None, "auto", workspace)
     product = multiply(Factor(weighted, 0), Factor(deviations.T, 1), 1.0, None, None, request, None)
+    return corrected_with_weights(product, sums, total, below)
+
+
+def corrected_with_weights(product: Array, sums: Array, total: Fraction, below: Fraction) -> Array:
+    """Return the covariances from weighted deviations: below the diagonal, and above it the same numbers."""
     result = (product - sums[:, None] * sums / float(total)) / np.float64(max(below, Fraction(0)))
-    lower = namespace(x).tril(result)
-    return lower + namespace(x).tril(result, -1).T
+    lower = namespace(result).tril(result)
+    return lower + namespace(result).tril(result, -1).T
 
 
 @public("Covariances and distances", dask=True)

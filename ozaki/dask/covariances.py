@@ -9,24 +9,31 @@ import inspect
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from math import prod
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from multiword.runtime.arrays import Array, namespace, quietly
+from multiword.runtime.arrays import Array, as_array, namespace, quietly
 from multiword.runtime.options import exactly
 from ozaki.dask.arguments import as_chunk, known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.products import matmul
 from ozaki.dask.reductions import LAZY as REDUCTIONS
 from ozaki.dask.tasks import public_form, task
 from ozaki.public import PUBLIC, Record
+from ozaki.sums.statistics import var
 from ozaki.sums.variance import exact_ddof
-from ozaki.symmetric import corrected, correlations, exponents_of, unscaled_covariances
-
-_IN_MEMORY = ("fweights", "aweights")
-"""What functions take of arrays in memory alone."""
+from ozaki.sums.weighted import checked_weights, divisor
+from ozaki.symmetric import (
+    check_shape_of_weights,
+    corrected,
+    corrected_with_weights,
+    correlations,
+    exponents_of,
+    unscaled_covariances,
+)
 
 _DIFFERENCE = """
 
@@ -35,7 +42,8 @@ _DIFFERENCE = """
     Parameters
     ----------
     x, y : in chunks of NumPy or CuPy arrays, of sizes that are known.
-    {options} : as in `ozaki.{name}`.
+    {options} : as in `ozaki.{name}`. With weights, a task takes all
+        observations of some variables.
 
     Raises
     ------
@@ -51,7 +59,7 @@ _DIFFERENCE = """
 
 def _on_dask(record: Record) -> Callable[..., da.Array]:
     """Return a function of `ozaki` for Dask arrays, with its signature and documentation."""
-    parameters = [p for name, p in record.parameters.items() if name not in _IN_MEMORY]
+    parameters = list(record.parameters.values())
     signature = inspect.Signature(parameters, return_annotation="da.Array")
 
     def lazy(*arguments: Any, **options: Any) -> da.Array:
@@ -66,23 +74,37 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
 
 
 def _of_variables(
-    name: str, x: Any, y: Any, rowvar: bool, accuracy: str | int, workspace: int | None, ddof: float = 0
+    name: str,
+    x: Any,
+    y: Any,
+    rowvar: bool,
+    fweights: Any,
+    aweights: Any,
+    accuracy: str | int,
+    workspace: int | None,
+    ddof: float = 0,
 ) -> da.Array:
     """The lazy matrix of all pairs of variables."""
     x, exact = _variables(x, y, rowvar), exact_ddof(ddof)
+    weights = _weights(x, fweights, aweights)
     scaled, exponents = _scaled(x)
-    means = REDUCTIONS["mean"](scaled, axis=1, keepdims=True)
-    deviations = da.map_blocks(_less, scaled, means, dtype=x.dtype, meta=x._meta)
-    product = matmul(deviations, deviations.T, accuracy=accuracy, workspace=workspace)
     spread = x if name == "cov" else scaled
-    variances = REDUCTIONS["var"](spread, axis=1, ddof=ddof)
-    of_all = REDUCTIONS["sum"](deviations, axis=1), exponents, variances
-    finish = partial(_finished, name=name, n=x.shape[1], ddof=exact)
+    if weights:
+        deviations, weighted, variances = _with_weights(scaled, spread, weights, ddof)
+    else:
+        means = REDUCTIONS["mean"](scaled, axis=1, keepdims=True)
+        deviations = weighted = da.map_blocks(_less, scaled, means, dtype=x.dtype, meta=x._meta)
+        variances = REDUCTIONS["var"](spread, axis=1, ddof=ddof)
+    product = matmul(weighted, deviations.T, accuracy=accuracy, workspace=workspace)
+    of_all = REDUCTIONS["sum"](weighted, axis=1), exponents, variances
+    finish = partial(_finished, name=name, n=x.shape[1], ddof=exact, weights=tuple(weights))
     result = da.blockwise(
         task(f"ozaki.dask.{name}", finish),
         "ij",
         *(product.rechunk(-1), "ij"),
         *(part for y in of_all for part in (y.rechunk(-1), "i")),
+        *(part for w in weights.values() for part in (w, "k")),
+        concatenate=True,
         align_arrays=False,
         dtype=np.dtype(np.float64),
         meta=product._meta,
@@ -129,17 +151,85 @@ def _shifted(x: Array, exponents: Array) -> Array:
         return namespace(x).ldexp(x, -exponents)
 
 
+def _weights(x: da.Array, fweights: Any, aweights: Any) -> dict[str, da.Array]:
+    """Return the weights of observations that are given, as vectors of one chunk."""
+    given = {"fweights": fweights, "aweights": aweights}
+    found = {}
+    for name, w in given.items():
+        if w is not None:
+            w = known_chunks(w if isinstance(w, da.Array) else da.from_array(as_array(w, name)), name)
+            check_shape_of_weights(name, w.shape, x.shape[1])
+            found[name] = w.rechunk(-1)
+    like_arrays(x=x, **found)
+    return found
+
+
+def _with_weights(
+    scaled: da.Array, spread: da.Array, weights: dict[str, da.Array], ddof: float
+) -> tuple[da.Array, da.Array, da.Array]:
+    """Return the deviations from weighted means, these times weights, and weighted variances."""
+    names = tuple(weights)
+    meta = meta_from_array(scaled._meta, ndim=1)
+    together = da.map_blocks(_product_of_weights, *weights.values(), names=names, dtype=meta.dtype, meta=meta)
+    together = together.rechunk(scaled.chunks[1:])
+    means = REDUCTIONS["average"](scaled, axis=1, weights=together, keepdims=True)
+    deviations = da.map_blocks(_less, scaled, means, dtype=scaled.dtype, meta=scaled._meta)
+    weighted = da.map_blocks(_times, deviations, together[None], dtype=scaled.dtype, meta=scaled._meta)
+    variances = da.blockwise(
+        task("ozaki.dask.var", partial(_weighted_variances, names=names, ddof=ddof)),
+        "i",
+        *(spread.rechunk({0: "auto", 1: -1}), "ik"),
+        *(part for w in weights.values() for part in (w, "k")),
+        concatenate=True,
+        dtype=meta.dtype,
+        meta=meta,
+    )
+    return deviations, weighted, variances
+
+
+def _product_of_weights(*weights: Array, names: tuple[str, ...]) -> Array:
+    return prod(_checked(weights, names))
+
+
+def _checked(weights: tuple[Array, ...], names: tuple[str, ...]) -> tuple[Array, ...]:
+    given = dict.fromkeys(("fweights", "aweights")) | dict(zip(names, weights, strict=True))
+    return checked_weights(weights[0], given["fweights"], given["aweights"], (0,))
+
+
+def _weighted_variances(x: Array, *weights: Array, names: tuple[str, ...], ddof: float) -> Array:
+    return var(x, axis=1, ddof=ddof, **dict(zip(names, weights, strict=True)))
+
+
+def _times(x: Array, weights: Array) -> Array:
+    with quietly(x):
+        return weights * x
+
+
 def _less(x: Array, means: Array) -> Array:
     with quietly(x):
         return x - means
 
 
 def _finished(
-    product: Array, sums: Array, exponents: Array, variances: Array, *, name: str, n: int, ddof: Fraction
+    product: Array,
+    sums: Array,
+    exponents: Array,
+    variances: Array,
+    *given: Array,
+    name: str,
+    n: int,
+    ddof: Fraction,
+    weights: tuple[str, ...],
 ) -> Array:
     """The matrix of all pairs."""
     with quietly(product):
-        covariances = corrected(product, sums, n, ddof)
+        if not weights:
+            covariances = corrected(product, sums, n, ddof)
+        elif all(bool(namespace(w).isfinite(w).all()) for w in given):
+            total, below = divisor(_checked(given, weights), "aweights" in weights, ddof)
+            covariances = corrected_with_weights(product, sums, total, below)
+        else:
+            covariances = namespace(product).full_like(product, np.nan)
         if name == "corrcoef":
             return correlations(covariances, variances)
         return unscaled_covariances(covariances, exponents, variances)

@@ -25,6 +25,26 @@ def test_the_bits_of_the_whole(name):
     assert found.compute().tobytes() == function(x.T, x[:2].T, rowvar=False).tobytes()
 
 
+@pytest.mark.parametrize("name", ["cov", "corrcoef"])
+def test_weights(name):
+    rng, function = np.random.default_rng(3), getattr(ozaki, name)
+    x = rng.standard_normal((4, 25)) * np.exp2(rng.integers(-300, 300, (4, 1))) + 1e9
+    x[2], x[3, 4] = 7.0, np.inf
+    counts, trust = rng.integers(0, 4, 25), rng.random(25)
+    for weights in (
+        {"fweights": counts},
+        {"fweights": counts, "aweights": trust},
+        {"aweights": np.where(trust > 0.9, np.inf, trust)},
+        {"aweights": trust, **({"ddof": 1000} if name == "cov" else {})},
+    ):
+        expected = function(x, **weights)
+        lazy = {n: da.from_array(w, chunks=7) if n != "ddof" else w for n, w in weights.items()}
+        for given, chunks in ((weights, (3, 9)), (lazy, (4, 25))):
+            found = function(da.from_array(x, chunks=chunks), **given)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            assert found.compute().tobytes() == expected.tobytes()
+
+
 def test_options_and_invalid_arguments():
     x = np.random.default_rng(2).standard_normal((3, 8))
     lazy = da.from_array(x, chunks=3)
@@ -34,7 +54,11 @@ def test_options_and_invalid_arguments():
         (lambda: ozaki.cov(lazy[None]), ValueError, "x must be a matrix"),
         (lambda: ozaki.cov(lazy, lazy[:, :3]), ValueError, "as many observations"),
         (lambda: ozaki.cov(lazy * 1j), TypeError, "x must be real"),
-        (lambda: ozaki.cov(lazy, fweights=np.ones(8, int)), TypeError, "fweights"),
+        (lambda: ozaki.cov(lazy, fweights=np.ones(7, int)), RuntimeError, "incompatible numbers of samples"),
+        (lambda: ozaki.cov(lazy, aweights=x), RuntimeError, "cannot handle multidimensional aweights"),
+        (lambda: ozaki.cov(lazy, fweights=x[0]).compute(), TypeError, "fweights must be integers"),
+        (lambda: ozaki.cov(lazy, aweights=-abs(x[0])).compute(), ValueError, "aweights must not be negative"),
+        (lambda: ozaki.corrcoef(lazy, aweights=np.zeros(8)).compute(), ZeroDivisionError, "sum to zero"),
         (lambda: ozaki.cov(lazy, accuracy="good"), ValueError, "accuracy"),
         (lambda: ozaki.cov(lazy[:, lazy[0] > 0]), ValueError, "unknown sizes"),
     ):
