@@ -119,7 +119,8 @@ def test_examples_run(path):
 
 
 def test_every_block_says_what_it_is():
-    known = {"python", "{.python .gpu}", "{.python .torch}", "{.python .jax}", "sh", "text", "math"}
+    known = {f"{{.python .{package}}}" for package in ("gpu", "torch", "jax", "polars")}
+    known |= {"python", "sh", "text", "math"}
     for path in PAGES:
         for block in BLOCK.finditer(path.read_text()):
             info = block["info"].strip()
