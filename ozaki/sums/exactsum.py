@@ -39,6 +39,7 @@ from ozaki.sums.exact.fixed_point import (
     canonical_flags,
 )
 from ozaki.sums.exact.groups import add_groups, check_labels
+from ozaki.sums.exact.matrix_products import product_digits
 from ozaki.sums.exact.reduction import accumulate
 from ozaki.sums.exact.summands import Summands, Terms, products
 from ozaki.sums.groups import columns_of, label_vector
@@ -133,6 +134,43 @@ class ExactSum:
         return self.merge_terms(products(x, y))
 
     @on_device_of_arrays
+    def add_matmul(self, a: Array, b: Array) -> ExactSum:
+        """Add the exact product of two real matrices to a sum of its shape; return self.
+
+        Parameters
+        ----------
+        a, b : (m, k) and (k, n) arrays, for a sum of shape (m, n): parts of an inner dimension that others
+            go on with, here or on other machines.
+
+        Raises
+        ------
+        TypeError, ValueError : as `add`; TypeError for a complex sum.
+
+        References
+        ----------
+        Ozaki, Ogita, Oishi and Rump, Error-free transformations of matrix multiplication by using fast
+        routines of matrix multiplication (slices, at places that both parts have in common).
+
+        >>> total = ExactSum(shape=(1, 1)).add_matmul(np.array([[1e100, 1.0]]), np.ones((2, 1)))
+        >>> total.add_matmul(np.array([[-1e100]]), np.ones((1, 1))).round()
+        array([[1.]])
+        """
+        a, b = self._exact(a, "a"), self._exact(b, "b")
+        check_same_device(a=a, b=b)
+        if self._parts == 2:
+            raise TypeError("a complex sum takes no products of matrices; add those of the parts")
+        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+            raise ValueError(f"a and b must be (m, k) and (k, n) matrices, got {a.shape} and {b.shape}")
+        if self.shape != (a.shape[0], b.shape[1]):
+            raise ValueError(f"the product must have shape {self.shape}, got {(a.shape[0], b.shape[1])}")
+        total = Superaccumulator(self._sums.range, self._sums.flags.size, namespace(a))
+        total.merge(self._sums)
+        for columns, value in product_digits(a.astype(np.float64), b.astype(np.float64)):
+            total.add(value, columns)
+        self._sums = total
+        return self
+
+    @on_device_of_arrays
     def add_groups(self, values: Array, labels: Array) -> ExactSum:
         """Add each number to the element of the last axis that its label names; return self.
 
@@ -161,6 +199,28 @@ class ExactSum:
             raise ValueError(f"values must have shape {(*self.shape[:-1], index.size)}, got {x.shape}")
         parts = [[Summands((component.reshape(-1),))] for component in real_parts(x)]
         return self.merge_terms(parts, columns_of(index, prod(self.shape[:-1]), self.shape[-1]))
+
+    def take(self, indices: Array) -> ExactSum:
+        """Return a new accumulator, of the sums at some places in C order, in the shape of the indices.
+
+        >>> ExactSum(shape=2).add(np.array([1.0, 2.0])).take(np.array([1, 1, 0])).round()
+        array([2., 2., 1.])
+        """
+        index, size = indices.reshape(-1), prod(self.shape)
+        taken = ExactSum(self.dtype, indices.shape)
+        with device_of(self._sums.flags):
+            sums, xp = self._sums, namespace(self._sums.flags)
+            at = xp.concatenate([xp.asarray(index) + size * i for i in range(self._parts)])
+            taken._sums = Superaccumulator.of(sums.range, sums.first, sums.digits[:, at], sums.flags[at])
+        return taken
+
+    def merge_at(self, other: ExactSum, columns: Array | slice) -> ExactSum:
+        """Add what another accumulator holds, in C order, to some elements of a real sum, each once."""
+        with device_of(self._sums.flags):
+            sums = self._sums.copy()
+            sums.merge(other._sums, columns)
+            self._sums = sums
+        return self
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add what another accumulator of the same dtype and shape holds; return self."""

@@ -19,12 +19,13 @@ except ImportError as error:
 from ozaki.public import forms_in as _forms_in
 from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
+from ozaki.torch.gradients import ExactGradients  # noqa: F401
 from ozaki.torch.mode import reproducible  # noqa: F401
 from ozaki.torch.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
 from ozaki.torch.statistics import cumsum, norm, var  # noqa: F401
 
 globals().update(_ELEMENTARY)
-__all__ = sorted(["reproducible", *_forms_in("torch")])
+__all__ = sorted(["ExactGradients", "reproducible", *_forms_in("torch")])
 
 
 def __dir__() -> list[str]:

@@ -9,16 +9,18 @@ None for arguments that PyTorch is to treat itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from multiword.runtime.tensors import stream_of, tensor_of
-from ozaki.sums import api as sums
-from ozaki.torch.elementwise import of_arrays
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from ozaki.sums.exactsum import ExactSum
+from ozaki.torch.norms import sum_of_products
 from ozaki.torch.pooling import Sizes, each_dimension
 from ozaki.torch.products import multiplied
 from ozaki.torch.settings import Settings
@@ -95,8 +97,7 @@ def _convolution_slope(
         wide, narrow = (g, x) if transposed else (x, g)
         of_weight = _correlated(settings, wide, narrow, weight.shape[2:], step, pad, spread, groups)
     if needed[2]:
-        axes = (0, *range(2, g.dim()))
-        of_bias = of_arrays(lambda a: sums.sum(a, axes), g)
+        of_bias = sum_of_products(settings, g.transpose(0, 1).flatten(1).T)
     return of_x, of_weight, of_bias
 
 
@@ -167,20 +168,37 @@ def _correlated(
     Places in a window are columns of the product: as many are multiplied at once as the chunk has room for.
     """
     windows = _windows(_padded(wide, padding, padding), kernel, stride, dilation, groups)
-    lengths = narrow.shape[2:]
-    windows = windows[(slice(None), *(slice(n) for n in lengths))]
-    spatial, outputs, inputs = len(kernel), narrow.shape[1] // groups, wide.shape[1] // groups
+    windows = windows[(slice(None), *(slice(n) for n in narrow.shape[2:]))]
+    outputs, inputs = narrow.shape[1] // groups, wide.shape[1] // groups
     rows = narrow.movedim(1, 0).reshape(groups, outputs, -1)
-    result = wide.new_empty((groups, outputs, prod(kernel), inputs))
-    places: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in product(*map(range, kernel))]
-    many = max(1, WINDOWS // max(1, len(narrow) * prod(lengths) * wide.shape[1]))
-    for start in range(0, len(places), many):
-        chunk = places[start : start + many]
-        columns = torch.stack([windows[place] for place in chunk], -2)  # (N, L…, groups, …, inputs)
-        matrix = columns.flatten(0, spatial).movedim(0, 1).flatten(2)
+    result = wide.new_empty((groups, outputs, inputs, prod(kernel)))
+    for places, matrix in _columns(windows, kernel):
         part = _product(settings, rows, matrix)
-        result[..., start : start + many, :] = part.reshape(groups, outputs, len(chunk), inputs)
-    return result.transpose(2, 3).reshape(groups * outputs, inputs, *kernel)
+        result[..., places] = part.reshape(groups, outputs, -1, inputs).transpose(2, 3)
+    result = result.reshape(groups * outputs, inputs, *kernel)
+    return settings.note(result, partial(_add_correlated, windows, rows, kernel))
+
+
+def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSum) -> None:
+    """Add the exact products of which `_correlated` returns the rounded sums."""
+    groups, outputs, _ = rows.shape
+    elements = np.arange(prod(total.shape)).reshape(groups, outputs, -1, prod(kernel))
+    for places, matrix in _columns(windows, kernel):
+        for left, right, at in zip(rows, matrix, elements[..., places], strict=True):
+            part = ExactSum(total.dtype, (outputs, right.shape[1])).add_matmul(
+                array_of(left), array_of(right)
+            )
+            total.merge_at(part, at.transpose(0, 2, 1).reshape(-1))
+
+
+def _columns(windows: Tensor, kernel: Sizes) -> Iterator[tuple[slice, Tensor]]:
+    """Yield places in windows, as many as the chunk has room for, and the matrix of their elements."""
+    ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in product(*map(range, kernel))]
+    many = max(1, WINDOWS // max(1, windows.numel() // prod(kernel)))
+    for start in range(0, len(ends), many):
+        places = slice(start, min(start + many, len(ends)))
+        columns = torch.stack([windows[end] for end in ends[places]], -2)  # (N, L…, groups, …, inputs)
+        yield places, columns.flatten(0, len(kernel)).movedim(0, 1).flatten(2)
 
 
 def _product(settings: Settings, a: Tensor, b: Tensor) -> Tensor:

@@ -24,8 +24,9 @@ from ozaki.elementary.api import apply
 from ozaki.random import Generator
 from ozaki.sums.cumulative import cumsum
 from ozaki.torch.elementwise import of_arrays
+from ozaki.torch.notes import Part
 from ozaki.torch.products import delivered
-from ozaki.torch.settings import Settings
+from ozaki.torch.settings import Settings, active
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _DIGITS = {torch.float16: 11, torch.bfloat16: 8, torch.float32: 24, torch.float64: 53}
@@ -292,9 +293,43 @@ def _filled(x: Tensor, generator: Any, draw: Callable[[Generator], Array]) -> Te
 
 def _drawn(like: Tensor, generator: Any, draw: Callable[[Generator], Array]) -> Tensor:
     """Return what is drawn with a new seed, on the device of a tensor."""
+    settings = active()
     with stream_of(like):
-        result: Tensor = tensor_of(draw(Generator(_seed(generator), array_of(like))))
+        seed, part = _seed(generator), None if settings is None else settings.part
+        rng = Generator(seed, array_of(like)) if part is None else _OfSamples(seed, array_of(like), part)
+        result: Tensor = tensor_of(draw(rng))
         return result
+
+
+class _OfSamples(Generator):
+    """Random numbers of some samples: their parts of what is drawn of a whole batch."""
+
+    def __init__(self, seed: int, like: Array, part: Part) -> None:
+        super().__init__(seed, like)
+        self._part = part
+
+    def random(self, size: Any = None, dtype: Any = np.float64, *, first: int = 0) -> Any:
+        return super().random(size, dtype, first=self._part.place(size))
+
+    def uniform(
+        self,
+        low: float = 0.0,
+        high: float = 1.0,
+        size: Any = None,
+        dtype: Any = np.float64,
+        *,
+        first: int = 0,
+    ) -> Any:
+        return super().uniform(low, high, size, dtype, first=self._part.place(size))
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, *, first: int = 0) -> Any:
+        return super().standard_normal(size, dtype, first=self._part.place(size))
+
+    def integers(self, low: int, high: int | None = None, size: Any = None, *, first: int = 0) -> Any:
+        return super().integers(low, high, size, first=self._part.place(size))
+
+    def bernoulli(self, p: float, size: Any = None, *, first: int = 0) -> Any:
+        return super().bernoulli(p, size, first=self._part.place(size))
 
 
 _NATIVE = {

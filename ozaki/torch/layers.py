@@ -17,14 +17,16 @@ import torch
 from torch import Tensor
 
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.tensors import array_of
 from ozaki import rowwise
 from ozaki.sums import api as sums
 from ozaki.sums.cumulative import cumsum
+from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
-from ozaki.torch.norms import normalized
+from ozaki.torch.norms import normalized, sum_of_products
 from ozaki.torch.settings import Settings
 
 MEAN, SUM = 1, 2
@@ -94,16 +96,10 @@ def _layer_norm_slope(
         product = _dot(h.flatten(-len(shape)), y.flatten(-len(shape)), -1).reshape(mean.shape)
         of_x = rows.norm_slope(y, h, scale, product, n, _sum(h, axes))
     if needed[1] and weight is not None:
-        of_weight = _over_rows(lambda a, b: sums.dot(a, b, axis=0), shape, g, y)
+        of_weight = sum_of_products(settings, g.reshape(-1, *shape), y.reshape(-1, *shape))
     if needed[2] and bias is not None:
-        of_bias = _over_rows(lambda a: sums.sum(a, 0), shape, g)
+        of_bias = sum_of_products(settings, g.reshape(-1, *shape))
     return of_x, of_weight, of_bias
-
-
-def _over_rows(reduce: Any, shape: Sequence[int], *tensors: Tensor) -> Tensor:
-    """Sum over all dimensions but the last ones, of this shape."""
-    flat = [t.reshape(-1, prod(shape)) for t in tensors]
-    return of_arrays(reduce, *flat).reshape(tuple(shape))
 
 
 # losses -----------------------------------------------------------------------------------------------
@@ -170,9 +166,19 @@ def _nll_slope(
 # look-ups ---------------------------------------------------------------------------------------------
 
 
-def _added(base: Tensor, places: Tensor, values: Tensor) -> Tensor:
+def _added(settings: Settings, base: Tensor, places: Tensor, values: Tensor) -> Tensor:
     """Return the base with values added at places in C order, each place's sum rounded once."""
-    return of_arrays(_sums_at, base.contiguous(), places.reshape(-1), values.reshape(-1))
+    places, values = places.reshape(-1), values.reshape(-1)
+    result = of_arrays(_sums_at, base.contiguous(), places, values)
+    if settings.part is not None and not base.any():
+        settings.note(result, partial(_add_at, places, values))
+    return result
+
+
+def _add_at(places: Tensor, values: Tensor, total: ExactSum) -> None:
+    """Add values to elements of a sum, in C order."""
+    flat = ExactSum(total.dtype, prod(total.shape)).add_groups(array_of(values), array_of(places))
+    total.merge_at(flat, slice(None))
 
 
 def _sums_at(base: Array, places: Array, values: Array) -> Array:
@@ -194,7 +200,7 @@ def _embedding_slope(
     g, kept = g.reshape(-1, columns), at != padding
     g, at = g[kept], at[kept]
     places = at[:, None] * columns + torch.arange(columns, device=g.device)
-    return _added(g.new_zeros(rows, columns), places, g)
+    return _added(settings, g.new_zeros(rows, columns), places, g)
 
 
 def _index_add(
@@ -205,14 +211,14 @@ def _index_add(
     shape = [1] * x.dim()
     shape[dim] = -1
     at = torch.where(index < 0, index + x.shape[dim], index).reshape(shape).expand_as(source)
-    return _added(x, _places(x, dim, at), source if alpha == 1 else source * alpha)
+    return _added(settings, x, _places(x, dim, at), source if alpha == 1 else source * alpha)
 
 
 def _scatter_add(settings: Settings, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
     if not x.dim() or index.dim() != x.dim() or source.dtype is not x.dtype:
         return None
     source = source[tuple(slice(n) for n in index.shape)]
-    return _added(x, _places(x, dim, index), source)
+    return _added(settings, x, _places(x, dim, index), source)
 
 
 def _places(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -244,7 +250,7 @@ def _index_put(
         return None
     elements = torch.arange(x.numel(), device=x.device).reshape(x.shape)
     places = elements[tuple(given)]
-    return _added(x, places, values.expand_as(places))
+    return _added(settings, x, places, values.expand_as(places))
 
 
 # statistics -------------------------------------------------------------------------------------------

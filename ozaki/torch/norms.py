@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from multiword.runtime.tensors import array_of
 from ozaki import rowwise
 from ozaki.elementary.api import apply
 from ozaki.sums import api as sums
+from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
@@ -83,7 +85,7 @@ def _batch_norm_slope(
         of_x = _from_channels(x, _slope(_by_channel(h), _by_channel(y), scale))
     elif needed[0]:
         of_x = h * _wide(x, scale)
-    return of_x, *_of_affine(g, y, needed)
+    return of_x, *_of_affine(settings, g, y, needed)
 
 
 def _group_norm(
@@ -124,7 +126,7 @@ def _group_norm_slope(
     h = g if weight is None else g * _wide(x, weight)
     y = (x.reshape(samples * groups, -1) - mean.reshape(-1, 1)) * scale[:, None]
     of_x = _slope(h.reshape(y.shape), y, scale).reshape(x.shape) if needed[0] else None
-    return of_x, *_of_affine(g, y.reshape(x.shape), needed)
+    return of_x, *_of_affine(settings, g, y.reshape(x.shape), needed)
 
 
 def normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -141,12 +143,25 @@ def _slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:
     return rows.norm_slope(y, h, scale[:, None], product, h.shape[-1], total)
 
 
-def _of_affine(g: Tensor, y: Tensor, needed: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
+def _of_affine(
+    settings: Settings, g: Tensor, y: Tensor, needed: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
     """Return the derivatives of the weight, Σ g·y, and of the bias, Σ g."""
-    g, y = _by_channel(g), _by_channel(y)
-    of_weight = of_arrays(lambda a, b: sums.dot(a, b, axis=-1), g, y) if needed[1] else None
-    of_bias = of_arrays(lambda a: sums.sum(a, -1), g) if needed[2] else None
-    return of_weight, of_bias
+    g, y = _by_channel(g).T, _by_channel(y).T
+    of_weight = sum_of_products(settings, g, y) if needed[1] else None
+    return of_weight, sum_of_products(settings, g) if needed[2] else None
+
+
+def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:
+    """Return the sum over the first dimension, of a tensor or of products of two, rounded once."""
+    reduce: Callable[..., Any] = sums.dot if len(factors) == 2 else sums.sum
+    result = of_arrays(partial(reduce, axis=0), *factors)
+    return settings.note(result, partial(_add_terms, factors))
+
+
+def _add_terms(factors: Sequence[Tensor], total: ExactSum) -> None:
+    add = total.add_products if len(factors) == 2 else total.add
+    add(*map(array_of, factors))
 
 
 def _affine(x: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -125,7 +125,8 @@ def _in_everything(name: str, device: str, otherwise: Callable[..., Any]) -> Cal
         return _of_lists(name, optimizers.KERNELS[name], otherwise)
     if name.startswith("_foreach_"):
         return _of_lists(name, optimizers.one_by_one(name), otherwise)
-    return _replaced(name, otherwise) if name in _OF_EVERYTHING else otherwise
+    kernel = _replaced(name, otherwise) if name in _OF_EVERYTHING else otherwise
+    return _adding(kernel) if name in ("add.Tensor", "add_.Tensor") else kernel
 
 
 def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,10 +152,33 @@ def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
             return otherwise(keys, *arguments, **options)
         settings.count(operator)
         if in_place:
-            return first.copy_(result)
+            return _written(settings, first, result)
         return delivered(result, options.get("out", options.get("grad_input")))
 
     return kernel
+
+
+def _written(settings: Settings, first: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with a result copied into it, which is what was noted of the result."""
+    terms = settings.part and settings.part.notes.terms(result)
+    first.copy_(result)
+    return settings.note(first, terms) if terms else first
+
+
+def _adding(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of an addition that notes the terms of both: uses of a parameter are added so."""
+
+    def noting(keys: Any, *arguments: Any, **options: Any) -> Any:
+        settings = active()
+        if settings is None or settings.part is None or options or arguments[0].shape != arguments[1].shape:
+            return kernel(keys, *arguments, **options)
+        first, second = map(settings.part.notes.terms, arguments)  # one may be written to
+        result = kernel(keys, *arguments)
+        if first and second:
+            settings.note(result, lambda total: (first(total), second(total)))
+        return result
+
+    return noting
 
 
 def _drawing(name: str, device: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from ozaki.execution.executors import multiply
 from ozaki.execution.stacks import multiply_stacks
 from ozaki.integers import integer_matmul
 from ozaki.product.factor import Factor
+from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.settings import Settings
 
 _DEFAULTS = ("auto", None, "auto", None)
@@ -35,7 +36,20 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
         return None
     with stream_of(a):
         result = tensor_of(multiplied(settings, a.conj() if conjugate else a, b))
+    if out is None and a.dim() == b.dim() > 1:
+        settings.note(result, partial(_add_products, a, b))
     return delivered(result, out)
+
+
+def _add_products(a: Tensor, b: Tensor, total: ExactSum) -> None:
+    """Add the products of two matrices, or of stacks of them."""
+    if a.dim() == 2:
+        total.add_matmul(array_of(a), array_of(b))
+        return
+    size = total.shape[1] * total.shape[2]
+    for i, (left, right) in enumerate(zip(a, b, strict=True)):
+        each = ExactSum(total.dtype, total.shape[1:]).add_matmul(array_of(left), array_of(right))
+        total.merge_at(each, slice(i * size, (i + 1) * size))
 
 
 def _sum_of_products(

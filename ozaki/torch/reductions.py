@@ -5,7 +5,7 @@ Each function returns None for arguments that PyTorch is to treat itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 import ozaki.sums.api as sums
 from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
+from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, Settings
 
@@ -40,7 +41,15 @@ def _reduced(
     with stream_of(x):
         axis = tuple(axes) if axes and x.dim() else None
         result = tensor_of(reduce(array_of(x), axis, numpy_dtype(target), keepdims=keepdim))
+    if out is None and reduce is sums.sum and x.dtype is target:
+        settings.note(result, partial(_add_elements, x, axes or range(x.dim())))
     return delivered(result, out)
+
+
+def _add_elements(x: Tensor, axes: Iterable[int], total: ExactSum) -> None:
+    """Add the elements of a tensor over some of its dimensions."""
+    kept = [d for d in range(x.dim()) if d not in axes]
+    total.add(array_of(x.permute(*axes, *kept).reshape(-1, *total.shape)))
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

@@ -18,6 +18,7 @@ from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
 from ozaki.modes import Modes, innermost
 from ozaki.product.request import Request, forced
+from ozaki.torch.notes import AddTerms, Part
 
 ACCURACY = "normwise"
 """The default accuracy of products: an element depends on its row and its column alone."""
@@ -44,6 +45,7 @@ class Settings:
     native : how many products, convolutions and solves PyTorch computed itself, by operator and dtype.
     varying : how many other calls PyTorch computed whose bits may vary, by operator.
     is_open : whether the block is still being run.
+    part : the part of a batch whose gradients are added exactly, if any is.
     """
 
     accuracy: str | int
@@ -55,6 +57,7 @@ class Settings:
     native: Counter[tuple[str, torch.dtype]] = field(default_factory=Counter)
     varying: Counter[str] = field(default_factory=Counter)
     is_open: bool = True
+    part: Part | None = None
     _requests: dict[tuple[int | None, str | None], Request] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -66,6 +69,12 @@ class Settings:
         if key not in self._requests:
             self._requests[key] = request_of(like, self.accuracy, "auto", None, "auto", None)
         return self._requests[key]
+
+    def note(self, result: torch.Tensor, add: AddTerms) -> torch.Tensor:
+        """Return a sum, of which `add` adds the exact terms to an accumulator of its shape."""
+        if self.part is not None:
+            self.part.notes.note(result, add)
+        return result
 
     def count(self, operator: str) -> None:
         """Count a call that this library has computed; backward passes count from several threads."""

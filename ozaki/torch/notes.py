@@ -1,0 +1,76 @@
+"""Which exact sums gradients are: operators note it, in the backward passes of a part of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ozaki.sums.exactsum import ExactSum
+
+AddTerms = Callable[[ExactSum], Any]
+"""What adds the terms of a sum to an accumulator of its shape."""
+
+
+class Notes:
+    """Of which exact terms tensors are the rounded sums, for those that may be gradients of parameters.
+
+    A tensor is known by its memory, which views share, and by its version: what is written to is forgotten.
+    """
+
+    def __init__(self, sizes: set[int]) -> None:
+        self._sizes = sizes
+        self._known: dict[int, tuple[StorageWeakRef, int, tuple[int, ...], AddTerms]] = {}
+
+    def note(self, result: Tensor, add: AddTerms) -> None:
+        """Note that `add` adds to an exact sum, of the shape of the result, what it is the rounded sum of."""
+        if result.numel() not in self._sizes or not result.is_contiguous() or result.storage_offset():
+            return
+        self._known = {key: known for key, known in self._known.items() if not known[0].expired()}
+        reference = StorageWeakRef(result.untyped_storage())
+        self._known[reference.cdata] = reference, result._version, tuple(result.shape), add
+
+    def terms(self, x: Tensor) -> AddTerms | None:
+        """Return what adds the exact terms of a tensor, or of a view of one; None if they are not known."""
+        known = self._known.get(x.untyped_storage()._cdata)
+        if known is None or known[1] != x._version:
+            return None
+        shape, add = known[2:]
+        if tuple(x.shape) == shape and x.is_contiguous():
+            return add
+        size, steps, first = tuple(x.shape), x.stride(), x.storage_offset()
+
+        def add_view(total: ExactSum) -> None:
+            base = ExactSum(total.dtype, shape)
+            add(base)
+            places = np.arange(prod(shape))
+            strides = [8 * step for step in steps]
+            total.merge(base.take(np.lib.stride_tricks.as_strided(places[first:], size, strides)))
+
+        return add_view
+
+
+@dataclass
+class Part:
+    """So many samples of a batch, from the first one on, and what is noted in their backward passes."""
+
+    first: int
+    samples: int
+    notes: Notes
+
+    def place(self, shape: tuple[int, ...]) -> int:
+        """Return where the numbers of these samples begin in a tensor of the whole batch, in C order.
+
+        RuntimeError for tensors without these samples along the first dimension.
+        """
+        if not shape or shape[0] % self.samples:
+            raise RuntimeError(
+                f"in a part of {self.samples} samples random numbers need these along the first dimension, "
+                f"got shape {tuple(shape)}; draw others outside of the part"
+            )
+        return prod(shape) // self.samples * self.first
