@@ -25,46 +25,18 @@ import torch
 from torch import Tensor, nn
 
 import ozaki.torch
+from benchmarks.networks import Sizes, Transformer
 from benchmarks.timing import compact
 
 LAYERS = ((64, 64), (256, 128), (512, 256), (1024, 256))
 """Units and batches of the networks on a CPU."""
 
-WIDTH, HEADS, BLOCKS, VOCABULARY, TOKENS, SEQUENCES = 768, 12, 12, 50257, 1024, 8
-"""Of the transformer: the smallest GPT-2's."""
+SEQUENCES = 8
+"""Of a batch of the transformer."""
 
 TURNS = {"cpu": 5, "cuda": 5}
 
 F = nn.functional
-
-
-class Block(nn.Module):
-    """Attention and two layers, each after a normalization."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.inner, self.outer = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-    def forward(self, x: Tensor) -> Tensor:
-        n, tokens, _ = x.shape
-        heads = self.inner(self.before(x)).view(n, tokens, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(*heads, is_causal=True)
-        x = x + self.outer(attended.transpose(1, 2).reshape(n, tokens, WIDTH))
-        return x + self.narrow(F.gelu(self.wide(self.between(x))))
-
-
-class Transformer(nn.Module):
-    """A language model whose last layer is its embedding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TOKENS, WIDTH)
-        self.blocks, self.last = nn.Sequential(*(Block() for _ in range(BLOCKS))), nn.LayerNorm(WIDTH)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.last(self.blocks(self.words(tokens) + self.places.weight)) @ self.words.weight.T
 
 
 def network(units: int, batch: int) -> tuple[nn.Module, Callable[[], Tensor]]:
@@ -78,8 +50,9 @@ def network(units: int, batch: int) -> tuple[nn.Module, Callable[[], Tensor]]:
 
 def transformer() -> tuple[nn.Module, Callable[[], Tensor]]:
     """The transformer on a GPU, and its loss on random tokens."""
-    model = Transformer().cuda()
-    x, y = torch.randint(VOCABULARY, (2, SEQUENCES, TOKENS), device="cuda")
+    sizes = Sizes()
+    model = Transformer(sizes).cuda()
+    x, y = torch.randint(sizes.vocabulary, (2, SEQUENCES, sizes.tokens), device="cuda")
     return model, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 

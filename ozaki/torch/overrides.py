@@ -170,9 +170,10 @@ def _adding(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     def noting(keys: Any, *arguments: Any, **options: Any) -> Any:
         settings = active()
-        if settings is None or settings.part is None or options or arguments[0].shape != arguments[1].shape:
+        alike = all(isinstance(x, torch.Tensor) and x.shape == arguments[0].shape for x in arguments)
+        if settings is None or settings.part is None or options or not alike:
             return kernel(keys, *arguments, **options)
-        first, second = map(settings.part.notes.terms, arguments)  # one may be written to
+        first, second = map(settings.part.notes.terms, arguments)  # now: one may be written to
         result = kernel(keys, *arguments)
         if first and second:
             settings.note(result, lambda total: (first(total), second(total)))

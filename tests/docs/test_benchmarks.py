@@ -18,7 +18,9 @@ MODULES = sorted(x.stem for x in (Path(__file__).parents[2] / "benchmarks").glob
 NEEDED = {
     "torch_mode": "torch",
     "torch_operators": "expecttest",
+    "networks": "torch",
     "training": "torch",
+    "two_networks": "torch",
     "elementary": "torch",
     **dict.fromkeys(("dask_arrays", "gpu_workers", "two_gpus"), "distributed"),
 }

@@ -122,9 +122,11 @@ def test_what_parts_ask_for():
                 torch.rand(3)
             numbers = torch.rand(8, 3)
             order = torch.randperm(5)
+            counts = torch.arange(2).add_(1)
     with pytest.raises(TypeError, match="float16"):
         ozaki.torch.ExactGradients([nn.Parameter(torch.ones(2).half())])
     assert numbers.shape == (8, 3)
+    assert counts.tolist() == [1, 2]
     assert order.sort().values.tolist() == [*range(5)]
 
 

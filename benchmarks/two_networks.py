@@ -1,0 +1,194 @@
+"""Two networks trained to one checkpoint: a GPT, and a residual network with batch norms and dropout.
+
+    python -m benchmarks.two_networks --json benchmarks/results/two_networks_cpu.json
+    python -m benchmarks.two_networks --size full --device cuda --json FILE
+
+Ten steps of AdamW with warm-up and clipping, dropout on, in `reproducible(everything=True)` with
+`ExactGradients`: with one thread and two, with the instructions of other CPUs (PyTorch's, OpenBLAS's), the
+batch at once and in four parts, each in a process of its own. All have to end in one fingerprint, of both
+models and of what their optimizers keep. Beside them PyTorch's own: seconds of a step, on a CPU of
+processor time, since other work on the machine is not theirs, and the peak of the process's memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import ozaki.torch
+from benchmarks.networks import BatchNorm, Sizes, Transformer, residual_network
+from benchmarks.timing import compact
+
+F = nn.functional
+
+STEPS, WARM = 10, 4
+"""Steps of training, and those in which the rate grows; the first compile."""
+
+SIZES: dict[str, dict[str, Any]] = {
+    "small": {"gpt": Sizes(32, 4, 2, 64, 12, 0.1), "resnet": (4, 10, 24), "batch": 64},
+    "full": {"gpt": Sizes(dropout=0.1), "resnet": (64, 1000, 224), "batch": 64},
+}
+"""The transformer's; the residual network's width, classes and pixels; samples of a batch."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "1 thread": {},
+    "2 threads": {"threads": 2},
+    "4 parts of the batch": {"parts": 4},
+    "2 threads, 4 parts": {"threads": 2, "parts": 4},
+    "PyTorch for AVX2": {"environment": {"ATEN_CPU_CAPABILITY": "avx2"}},
+    "PyTorch without vectors": {"environment": {"ATEN_CPU_CAPABILITY": "default"}},
+    "OpenBLAS for Haswell": {"environment": {"OPENBLAS_CORETYPE": "Haswell"}},
+    "OpenBLAS for SandyBridge, 4 parts": {"environment": {"OPENBLAS_CORETYPE": "SandyBridge"}, "parts": 4},
+}
+"""What differs between runs on a CPU; a GPU has the first and the third."""
+
+Batches = Callable[[int], tuple[Tensor, Tensor]]
+
+
+def gpt(size: str, device: str) -> tuple[nn.Module, Batches]:
+    """Return the transformer, and what makes the tokens of a step and those that follow them."""
+    sizes, samples = SIZES[size]["gpt"], SIZES[size]["batch"] // (4 if size == "full" else 1)
+
+    def batch(step: int) -> tuple[Tensor, Tensor]:
+        tokens = torch.from_numpy(
+            np.random.default_rng(step).integers(sizes.vocabulary, size=(samples, sizes.tokens + 1))
+        ).to(device)
+        return tokens[:, :-1], tokens[:, 1:]
+
+    return Transformer(sizes).to(device), batch
+
+
+def resnet(size: str, device: str) -> tuple[nn.Module, Batches]:
+    """Return the residual network, and what makes the images of a step and their classes."""
+    width, classes, pixels = SIZES[size]["resnet"]
+
+    def batch(step: int) -> tuple[Tensor, Tensor]:
+        rng = np.random.default_rng(step)
+        images = rng.integers(256, size=(SIZES[size]["batch"], 3, pixels, pixels))
+        x = torch.from_numpy((images / 128 - 1).astype(np.float32))
+        return x.to(device), torch.from_numpy(rng.integers(classes, size=len(x))).to(device)
+
+    return residual_network(width, classes).to(device), batch
+
+
+def trained(make: Any, size: str, device: str, parts: int, native: bool) -> tuple[Any, list[float]]:
+    """Return the states of a model and of its optimizer after all steps, and seconds of each."""
+    torch.manual_seed(1)
+    model, batch = make(size, device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
+    warm_up = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM))
+    gradients, seconds = ozaki.torch.ExactGradients(model.parameters()), []
+    clock = time.perf_counter if device == "cuda" else time.process_time
+    for step in range(STEPS):
+        x, y = batch(step)
+        start = clock()
+        optimizer.zero_grad()
+        for first, inputs, targets in cut(x, y, parts):
+            with nullcontext() if native else gradients.part(first, len(inputs)):
+                loss = F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="sum")
+                (loss / y.numel()).backward()
+        gradients.write()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        warm_up.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(clock() - start)
+    return [model.state_dict(), optimizer], seconds
+
+
+def cut(x: Tensor, y: Tensor, parts: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Yield the place of the first sample of each part of a batch, its inputs and its targets."""
+    n = len(x) // parts
+    for first in range(0, len(x), n):
+        yield first, x[first : first + n], y[first : first + n]
+
+
+def run(size: str, device: str, threads: int, parts: int, native: bool) -> dict[str, Any]:
+    """Train both networks here, and return their fingerprint, seconds of a step and the peak of memory."""
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
+    BatchNorm.at_once = SIZES[size]["batch"] // 4
+    row: dict[str, Any] = {}
+    mode = nullcontext() if native else ozaki.torch.reproducible(dtypes=torch.float32, everything=True)
+    states = []
+    with mode:
+        for name, make in {"gpt": gpt, "resnet": resnet}.items():
+            state, seconds = trained(make, size, device, parts, native)
+            states.append(state)
+            row[name] = round(median(seconds[2:]), 4)
+    row["fingerprint"] = ozaki.fingerprint(states)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    row["MiB"] = round(torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else peak)
+    return row
+
+
+def in_a_process(options: argparse.Namespace, native: bool, setting: dict[str, Any]) -> dict[str, Any]:
+    threads, parts = setting.get("threads", 1), setting.get("parts", 1)
+    command = [sys.executable, "-m", "benchmarks.two_networks", "--size", options.size, "--device"]
+    command += [options.device, "--run", str(threads), str(parts), *(["--native"] if native else [])]
+    environment = {**os.environ, **setting.get("environment", {}), "OPENBLAS_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    chosen = SETTINGS if options.device == "cpu" else {n: SETTINGS[n] for n in list(SETTINGS)[:3:2]}
+    rows = []
+    for native in (True, False):
+        for name, setting in chosen.items():
+            mode = "PyTorch" if native else "everything=True"
+            rows.append({"mode": mode, "setting": name, **in_a_process(options, native, setting)})
+            print(rows[-1], flush=True)
+    found = {mode: {r["fingerprint"] for r in rows if r["mode"] == mode} for mode in ("PyTorch", mode)}
+    print({mode: len(marks) for mode, marks in found.items()}, "different fingerprints")
+    assert len(found[mode]) == 1, found
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="small", help="of the networks; full is for a GPU")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
+    parser.add_argument("--run", type=int, nargs=2, metavar=("THREADS", "PARTS"), help="a single run, here")
+    parser.add_argument("--native", action="store_true", help="with --run: PyTorch's own")
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    options = parser.parse_args()
+    if options.run:
+        print(json.dumps(run(options.size, options.device, *options.run, options.native)))
+        return
+    target = f" --json {options.json}" if options.json else ""
+    size = f" --size {options.size} --device {options.device}" if options.device == "cuda" else ""
+    record = {
+        "date": datetime.date.today().isoformat(),
+        "device": torch.cuda.get_device_name() if options.device == "cuda" else platform.machine(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "command": f"python -m benchmarks.two_networks{size}{target}",
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "unit": "seconds of a step, of all processors, medians; peak MiB of the process, or of the GPU's memory",
+        "rows": measure(options),
+    }
+    if options.json:
+        options.json.write_text(compact(record))
+
+
+if __name__ == "__main__":
+    main()
