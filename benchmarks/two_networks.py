@@ -183,7 +183,7 @@ def main() -> None:
         "command": f"python -m benchmarks.two_networks{size}{target}",
         "torch": torch.__version__,
         "numpy": np.__version__,
-        "unit": "seconds of a step, of all processors, medians; peak MiB of the process, or of the GPU's memory",
+        "unit": "seconds of a step, medians, of a CPU's processor time; peak MiB of the process, or a GPU's",
         "rows": measure(options),
     }
     if options.json:
