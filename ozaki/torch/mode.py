@@ -14,7 +14,7 @@ import torch
 
 from ozaki.modes import Shared
 from ozaki.torch.overrides import CONVOLUTIONS, NEVER_REPLACED, RECURRENT, SPARSE, register
-from ozaki.torch.settings import ACCURACY, DTYPES, REPLACEABLE, Settings, enter, leave
+from ozaki.torch.settings import ACCURACY, DTYPES, HALVES, REPLACEABLE, Settings, enter, leave
 
 _eager = Shared(partial(torch.compiler.set_stance, "force_eager"))
 """Within it compiled functions run as they are written, in all threads: their code makes small products
@@ -41,8 +41,9 @@ def reproducible(
     Parameters
     ----------
     accuracy : of the products, as in `ozaki.matmul`.
-    dtypes : one or several that are replaced, of float32, float64, complex64, complex128 and int64. Products
-        of int64 are modulo 2**64, as PyTorch's, on a CPU many times as fast.
+    dtypes : one or several that are replaced, of float32, float64, complex64, complex128, int64, float16 and
+        bfloat16. Products of int64 are modulo 2**64, as PyTorch's, on a CPU many times as fast. Of half
+        precision products, "normwise" for k <= 2**22 and rounded once to the dtype, and sums are replaced.
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
     strict : whether the first operator whose bits may vary raises RuntimeError, with its name and what to
         write instead, before it computes anything.
@@ -91,7 +92,9 @@ def reproducible(
     >>> calls["mm"]
     1
     """
-    settings = Settings(accuracy, _checked(dtypes), sums or everything, strict or everything, everything)
+    chosen = _checked(dtypes, accuracy)
+    options = sums or everything, strict or everything, everything
+    settings = Settings(accuracy, chosen - HALVES.keys(), *options, chosen & HALVES.keys())
     settings.request(np.empty(0))  # an unknown accuracy is refused now
     register(everything)
     enter(settings)
@@ -111,7 +114,7 @@ def reproducible(
         warnings.warn("; ".join(_left(settings)), stacklevel=3)
 
 
-def _checked(dtypes: Any) -> frozenset[torch.dtype]:
+def _checked(dtypes: Any, accuracy: str | int) -> frozenset[torch.dtype]:
     try:
         chosen = frozenset((dtypes,) if isinstance(dtypes, torch.dtype) else dtypes)
     except TypeError:
@@ -119,6 +122,8 @@ def _checked(dtypes: Any) -> frozenset[torch.dtype]:
     if not chosen.issubset(REPLACEABLE):
         allowed = ", ".join(map(str, REPLACEABLE))
         raise TypeError(f"dtypes must be one or several of {allowed}, got {dtypes!r}")
+    if chosen & HALVES.keys() and accuracy != ACCURACY:
+        raise ValueError(f"accuracy must be {ACCURACY!r} for half precision, got {accuracy!r}")
     return chosen
 
 
@@ -160,5 +165,6 @@ def _native(settings: Settings, opening: str) -> Iterator[str]:
         yield "products of two sparse tensors are never replaced"
     if operators & CONVOLUTIONS:
         yield "to replace convolutions, say everything=True"
-    if not calls.keys() <= {*DTYPES}:
-        yield "half precision is never replaced"
+    halves = [dtype for dtype in HALVES if calls.keys() & {dtype} - settings.halves]
+    if halves:
+        yield f"of half precision products and sums are replaced, with dtypes={', '.join(map(str, halves))}"

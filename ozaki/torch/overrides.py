@@ -29,7 +29,7 @@ from ozaki.torch import (
 )
 from ozaki.torch.independent import by_machine, floating, instead_of, varies, watched
 from ozaki.torch.products import delivered
-from ozaki.torch.settings import DTYPES, Settings, active
+from ozaki.torch.settings import DTYPES, REPLACEABLE, Settings, active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
@@ -269,10 +269,14 @@ def _kernel(
     native = torch.library.get_kernel(f"aten::{name}", key)
     operator = "sparse " * key.startswith("Sparse") + _operator(name)
     always = name in products.KERNELS
+    halves = key in _DEVICES and (always or name in reductions.KERNELS)
+
+    def replaced(settings: Settings, dtype: torch.dtype) -> bool:
+        return dtype in settings.dtypes or (halves and dtype in settings.halves)
 
     def kernel(keys: Any, first: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         settings = active()
-        if settings is not None and first.dtype in settings.dtypes:
+        if settings is not None and replaced(settings, first.dtype):
             result = compute(settings, first, *arguments, **options)
             if result is not None:
                 if counted:
@@ -281,7 +285,7 @@ def _kernel(
         if settings is None or not (first.is_floating_point() or first.is_complex()):
             return native.call_boxed(keys, first, *arguments, **options)
         refused = (product or varying) and settings.strict
-        ours = counted and first.dtype in settings.dtypes and (settings.everything or always)
+        ours = counted and replaced(settings, first.dtype) and (settings.everything or always)
         if refused and not ours:
             raise RuntimeError(_refused(operator, first.dtype, settings))
         result = native.call_boxed(keys, first, *arguments, **options)  # or PyTorch's error
@@ -343,8 +347,9 @@ def _wrapped(arguments: tuple[Any, ...], tensors: list[int]) -> tuple[Any, ...]:
 def _refused(operator: str, dtype: torch.dtype, settings: Settings) -> str:
     """Return what is said of an operator that `strict=True` does not let pass."""
     advice = instead_of(operator)
-    replaced = operator in products.KERNELS or (settings.everything and operator in _FUNCTIONS)
-    if replaced and dtype in DTYPES and dtype not in settings.dtypes:
+    functions = DTYPES if settings.everything and operator in _FUNCTIONS else ()
+    on_request = REPLACEABLE if operator in products.KERNELS or operator in ("sum", "mean") else functions
+    if dtype in on_request and dtype not in settings.dtypes | settings.halves:
         advice = f"dtypes={dtype}"
     elif settings.everything and dtype.itemsize == 2 and dtype.is_floating_point:
         advice = f"x.float(), and round the result with .to({dtype}),"

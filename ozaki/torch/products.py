@@ -14,15 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multiword.rounding import round_to
 from multiword.runtime.arrays import Array
-from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
 from ozaki.combine import combine
 from ozaki.execution.executors import multiply
 from ozaki.execution.stacks import multiply_stacks
 from ozaki.integers import integer_matmul
 from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.sums.arguments import format_of
 from ozaki.sums.exactsum import ExactSum
-from ozaki.torch.settings import Settings
+from ozaki.torch.settings import HALVES, Settings
 
 _DEFAULTS = ("auto", None, "auto", None)
 """The scheme, word, engine and workspace of products of integers."""
@@ -71,6 +74,11 @@ def _sum_of_products(
     if not addable(c, a, shape, in_place) or not scales(a, alpha, beta):
         return None
     with stream_of(a):
+        if a.dtype in HALVES:  # whose operations PyTorch rounds once on every device
+            half = tensor_of(multiplied(settings, a, b))
+            half = half if alpha == 1 else half * alpha
+            half = half if beta == 0 else half + (c if beta == 1 else c * beta)
+            return delivered(half, c if in_place else out)
         result, addend = multiplied(settings, a, b), array_of(c) if beta != 0 else None
         kind = result.dtype.type
         if result.dtype.kind == "i":
@@ -99,16 +107,23 @@ def _activated(
 
 
 def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
-    """Return the product of two tensors that fit, with the bits of `ozaki.matmul`."""
+    """Return the product of two tensors that fit, with the bits of `ozaki.matmul`, or a half's."""
     if a.dtype is torch.int64:
         return np.asarray(integer_matmul(array_of(a), array_of(b), np.int64, "wrap", _DEFAULTS))
+    bits = HALVES.get(a.dtype)
+    if bits is not None:  # exact in float64
+        a, b, target = a.double(), b.double(), format_of(numpy_dtype(a.dtype))
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
-    request = settings.request(left)
+    result = _multiplied(left, right, settings.request(left, bits))
+    result = result if b.dim() > 1 else result.reshape(a.shape[:-1])
+    return result if bits is None else round_to(result, target)
+
+
+def _multiplied(left: Array, right: Array, request: Request) -> Array:
     if left.ndim == 3:
         return multiply_stacks(left, right, request)
-    result = multiply(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
-    return result if b.dim() > 1 else result.reshape(a.shape[:-1])
+    return multiply(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
 
 
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:

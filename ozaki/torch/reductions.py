@@ -32,7 +32,8 @@ def _reduced(
     target = dtype or (x.dtype if out is None else out.dtype)
     ndim = max(x.dim(), 1)  # a number has an axis to PyTorch
     axes = {d % ndim for d in dim or () if -ndim <= d < ndim}
-    if not settings.sums or target not in settings.dtypes.intersection(DTYPES) or len(axes) < len(dim or ()):
+    replaced = settings.dtypes.intersection(DTYPES) | settings.halves
+    if not settings.sums or target not in replaced or len(axes) < len(dim or ()):
         return None
     if out is not None and out.dtype is not target:
         return None

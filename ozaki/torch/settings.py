@@ -26,7 +26,14 @@ ACCURACY = "normwise"
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 """The dtypes of tensors that are multiplied and summed."""
 
-REPLACEABLE = (*DTYPES, torch.int64)
+HALVES = {torch.float16: 13, torch.bfloat16: 10}
+"""Half precision, of which products and sums are replaced, and bits to which rows and columns are rounded.
+
+With w bits, relative to the largest element of a row or column, |R − AB|_ij is at most
+√k·2**(1 − w)·(1 + √k·2**(−w − 1))·‖a_i‖₂‖b_j‖₂ + u·|R|_ij, so "normwise" holds for k <= 2**22. The integers
+of a product are at most k·2**(2·w), which float64 holds for k <= 2**27: it is rounded once."""
+
+REPLACEABLE = (*DTYPES, torch.int64, *HALVES)
 """The dtypes of the products that the mode replaces on request."""
 
 
@@ -37,11 +44,12 @@ class Settings:
     Attributes
     ----------
     accuracy : of products.
-    dtypes : of the tensors whose operators are replaced.
+    dtypes : of the tensors whose operators are replaced, but for halves.
     sums : whether sums and means are replaced, too.
     calls : how often each operator was computed by this library.
     strict : whether an operator whose bits may vary raises RuntimeError.
     everything : whether functions, activations, softmax, norms, losses and look-ups are replaced, too.
+    halves : half precision of which products, and sums if asked, are replaced.
     native : how many products, convolutions and solves PyTorch computed itself, by operator and dtype.
     varying : how many other calls PyTorch computed whose bits may vary, by operator.
     is_open : whether the block is still being run.
@@ -53,21 +61,22 @@ class Settings:
     sums: bool
     strict: bool = False
     everything: bool = False
+    halves: frozenset[torch.dtype] = frozenset()
     calls: Counter[str] = field(default_factory=Counter)
     native: Counter[tuple[str, torch.dtype]] = field(default_factory=Counter)
     varying: Counter[str] = field(default_factory=Counter)
     is_open: bool = True
     part: Part | None = None
-    _requests: dict[tuple[int | None, str | None], Request] = field(
+    _requests: dict[tuple[int | None, str | None, int | None], Request] = field(
         default_factory=dict, init=False, repr=False
     )
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
-    def request(self, like: Array) -> Request:
-        """Return the request for products of arrays on the device of this one."""
-        key = like.data.device_id if is_cupy(like) else None, forced.value
+    def request(self, like: Array, bits: int | None = None) -> Request:
+        """Return the request for products of arrays on the device of this one, or for one of so many bits."""
+        key = like.data.device_id if is_cupy(like) else None, forced.value, bits
         if key not in self._requests:
-            self._requests[key] = request_of(like, self.accuracy, "auto", None, "auto", None)
+            self._requests[key] = request_of(like, bits or self.accuracy, "auto", None, "auto", None)
         return self._requests[key]
 
     def note(self, result: torch.Tensor, add: AddTerms) -> torch.Tensor:

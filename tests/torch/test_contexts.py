@@ -227,7 +227,8 @@ def test_the_kernels_outlive_every_context():
         ({"accuracy": "best"}, ValueError, "accuracy must be"),
         ({"accuracy": "33"}, ValueError, "accuracy must be"),
         ({"accuracy": 0}, ValueError, "accuracy in bits"),
-        ({"dtypes": torch.float16}, TypeError, "dtypes must be one or several of"),
+        ({"dtypes": torch.int32}, TypeError, "dtypes must be one or several of"),
+        ({"dtypes": torch.float16, "accuracy": "exact"}, ValueError, "'normwise' for half precision"),
         ({"dtypes": ("float64",)}, TypeError, "dtypes must be one or several of"),
         ({"dtypes": None}, TypeError, "dtypes must be one or several of .* got None"),
     ],
@@ -257,7 +258,7 @@ def test_leaving_warns_of_products_that_were_left_alone():
     assert "computed these calls: 15 of torch.float32 (9 mm, 6 addmm)" in str(warning.message)
     assert "dtypes=(torch.float32, torch.float64, torch.complex128)" in str(warning.message)
     half = x.half()
-    only_half = r"1 of torch\.float16 \(1 mm\); half precision is never replaced$"
+    only_half = r"1 of torch\.float16 \(1 mm\); of half .* are replaced, with dtypes=torch\.float16$"
     with pytest.warns(match=only_half), ozaki.torch.reproducible(dtypes=torch.float32):
         half @ half.mT
 

@@ -1,0 +1,129 @@
+"""Products of half precision in the mode are those of integers of few bits, rounded once."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki.torch  # noqa: E402
+from multiword.formats import FORMATS  # noqa: E402
+from multiword.rounding import round_to  # noqa: E402
+from ozaki.definition.rounding import nearest  # noqa: E402
+from ozaki.definition.scales import width_scale  # noqa: E402
+from ozaki.definition.statistics import statistics_of  # noqa: E402
+from ozaki.torch.settings import HALVES  # noqa: E402
+
+NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+DTYPES = pytest.mark.parametrize("dtype", NAMES)
+
+
+def numbers(*shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
+    return torch.from_numpy(x).to(dtype)
+
+
+def integers(row, bits):
+    """A row rounded to integers of so many bits, ties to even, and their unit."""
+    values = [float(v) for v in row]
+    unit = Fraction(2) ** -width_scale(statistics_of(values), bits)
+    return [round(Fraction(v) / unit) * unit for v in values]
+
+
+def expected(a, b):
+    """The product by the definition: exact sums of rounded numbers, each rounded once."""
+    bits, target = HALVES[a.dtype], FORMATS[NAMES[a.dtype]]
+    rows, columns = ([integers(row, bits) for row in x] for x in (a, b.mT))
+    exact = [[sum(x * y for x, y in zip(r, c, strict=True)) for c in columns] for r in rows]
+    return torch.tensor([[nearest(v, target) for v in row] for row in exact], dtype=torch.float64).to(a.dtype)
+
+
+@DTYPES
+def test_products_are_rounded_once(dtype):
+    a, b = numbers(5, 70, dtype=dtype), numbers(70, 6, dtype=dtype, seed=1)
+    with ozaki.torch.reproducible(dtypes=dtype) as calls:
+        found, stack, vector = a @ b, torch.stack([a, -a]) @ torch.stack([b, b]), a @ b[:, 0]
+    assert calls == {"mm": 1, "bmm": 1, "mv": 1}
+    assert found.dtype is stack.dtype is vector.dtype is dtype
+    assert torch.equal(found, expected(a, b))
+    assert torch.equal(stack, torch.stack([found, -found]))
+    assert torch.equal(vector, found[:, 0])
+
+
+def test_no_product_is_rounded_twice():
+    """1 + 2**-8 lies halfway between two bfloat16; float32 rounds what is 2**-32 more to it."""
+    a = torch.tensor([[1.0, 2.0**-4, 2.0**-9]]).bfloat16()
+    b = torch.tensor([[1.0], [2.0**-4], [2.0**-9 + 2.0**-16]]).bfloat16()
+    with ozaki.torch.reproducible(dtypes=torch.bfloat16):
+        assert torch.equal(a @ b, expected(a, b))
+    a, b = torch.tensor([[1.0, 0.5**9]]).half(), torch.tensor([[1.0], [0.25 + 2.0**-9]]).half()
+    assert expected(a, b).item() == 1 + 2.0**-10  # a tie that is no tie
+    with ozaki.torch.reproducible(dtypes=torch.float16):
+        assert (a @ b).item() == 1 + 2.0**-10
+
+
+@DTYPES
+def test_layers_and_their_gradients(dtype):
+    """Cuts of a batch do not show; the order of samples changes no gradient of a weight."""
+    layer = torch.nn.Linear(40, 3).to(dtype)
+    x, order = numbers(32, 40, dtype=dtype), torch.arange(32).flip(0)
+    found, biases = [], []
+    with ozaki.torch.reproducible(dtypes=(torch.float32, dtype), sums=True, strict=True) as calls:
+        for at in (slice(None), order):
+            layer.zero_grad()
+            y = layer(x[at])
+            y.backward(numbers(32, 3, dtype=dtype, seed=2)[at])
+            found.append(layer.weight.grad)
+            biases.append(layer.bias.grad)
+        assert torch.equal(torch.cat([layer(x[:5]), layer(x[5:])]), layer(x))
+        product = x @ layer.weight.detach().T
+        assert torch.equal(layer(x), (product.float() + layer.bias.float()).to(dtype))
+        scaled = torch.addmm(layer.bias, x, layer.weight.T, beta=0.5, alpha=3)
+        assert torch.equal(scaled, product * 3 + layer.bias * 0.5)
+    assert torch.equal(*found)
+    exact = numbers(32, 3, dtype=dtype, seed=2).double().sum(0)  # of few digits: float64 has them all
+    assert torch.equal(
+        biases[0], torch.from_numpy(round_to(exact.numpy(), NAMES[dtype]).astype(float)).to(dtype)
+    )
+    assert torch.equal(*biases)
+    assert calls["mm"] > 0
+
+
+@DTYPES
+def test_errors_are_within_the_bound(dtype):
+    a, b = numbers(30, 500, dtype=dtype).double(), numbers(500, 30, dtype=dtype, seed=1).double()
+    with ozaki.torch.reproducible(dtypes=dtype):
+        found = (a.to(dtype) @ b.to(dtype)).double()
+    u = torch.finfo(dtype).eps / 2
+    bound = 500**0.5 * u * torch.outer(a.norm(dim=1), b.norm(dim=0)) + u * found.abs()
+    assert bool(((found - a @ b).abs() <= bound).all())
+
+
+@DTYPES
+def test_special_numbers(dtype):
+    largest = torch.finfo(dtype).max
+    a = torch.tensor([[torch.inf, 1], [largest, largest], [0, 0], [torch.nan, 1]], dtype=dtype)
+    b = torch.tensor([[1.0, -1], [1, 1]], dtype=dtype)
+    with ozaki.torch.reproducible(dtypes=dtype):
+        found, empty = a @ b, a[:, :0] @ b[:0]
+    assert found.tolist()[:3] == [[torch.inf, -torch.inf], [torch.inf, 0], [0, 0]]
+    assert bool(found[3].isnan().all())
+    assert not empty.any()
+
+
+def test_other_operators_of_halves_are_left_or_refused():
+    x = numbers(4, 4, dtype=torch.float16)
+    with ozaki.torch.reproducible(dtypes=torch.float32, everything=True):
+        with pytest.raises(RuntimeError, match=r"mm of torch.float16 .* write dtypes=torch.float16 instead"):
+            x @ x
+        with pytest.raises(RuntimeError, match=r"x.float\(\)"):
+            x.exp()
+    with ozaki.torch.reproducible(dtypes=(torch.float32, torch.float16), everything=True) as calls:
+        assert (x @ x).dtype is torch.float16
+        with pytest.raises(RuntimeError, match=r"exp of torch.float16 .*x.float\(\)"):
+            x.exp()
+        with pytest.raises(RuntimeError, match=r"convolution of torch\.float16"):
+            torch.nn.functional.conv1d(x[None], x[:, :, None])
+    assert calls == {"mm": 1}
