@@ -12,6 +12,7 @@ from ozaki import elementary
 from ozaki.arguments import check_accuracy, matrices_of
 from ozaki.elementary.derivatives import SLOPES
 from ozaki.elementary.normal import gelu_text
+from ozaki.elementary.record import FUNCTIONS
 from ozaki.product.request import CERTIFIED
 from ozaki.public import PUBLIC
 from ozaki.sums.arguments import broadcast_shape
@@ -47,6 +48,12 @@ def weights_along(x: Any, weights: Any, axes: Sequence[int]) -> Any:
     return weights
 
 
+def parts(name: str, x: Any, y: Any, compute: Callable[..., Any]) -> list[Any]:
+    """Return the parts of a function of x + iy, each computed by its name and arguments."""
+    names = elementary.PARTS[name]
+    return [compute(part, *((y, x) if FUNCTIONS[part].names == "yx" else (x, y))) for part in names]
+
+
 _FORM = """{summary}, differentiable.
 
     As `ozaki.{name}`; differs in taking {arrays}, and in having derivatives of every order, which are made of
@@ -56,7 +63,7 @@ _FORM = """{summary}, differentiable.
 
     Parameters
     ----------
-    {names} : {arrays} of float16, bfloat16, float32 or float64, on the CPU or an NVIDIA GPU.
+    {names} : {arrays} of float16, bfloat16, float32{dtypes}, on the CPU or an NVIDIA GPU.
 
     Raises
     ------
@@ -97,6 +104,9 @@ def elementary_forms(
             summary=str(inspect.getdoc(record.value)).partition(", correctly rounded")[0],
             names=", ".join(record.arrays),
             arrays=arrays,
+            dtypes=", float64, complex64\n        or complex128"
+            if name in elementary.PARTS
+            else " or float64",
             slopes=_slopes(name, record.arrays),
             example=example.format(name, ", ".join("x" for _ in record.arrays)).strip(),
         )

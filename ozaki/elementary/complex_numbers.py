@@ -12,7 +12,7 @@ PARTS = {"exp": ("exp_cos", "exp_sin"), "log": ("log_abs", "atan2"), "abs": ("hy
 """The functions of x and y, atan2 of y and x, that are the parts of one of x + iy; each is rounded once."""
 
 
-@public("Elementary functions", dask=True)
+@public("Elementary functions", dask=True, torch="abs", jax="abs")
 def abs(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return |x|, without overflow, correctly rounded: `numpy.abs`.
 
@@ -24,7 +24,7 @@ def abs(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("abs", x, out=out, where=where)
 
 
-@public("Elementary functions", dask=True)
+@public("Elementary functions", dask=True, torch="angle", jax="angle")
 def angle(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle of x in the complex plane, from -π to π, correctly rounded: `numpy.angle`.
 

@@ -203,6 +203,18 @@ SLOPES: dict[str, tuple[Slope, ...]] = {
         Slope("x / hypot(x, y)", lambda f, x, y: x / f.hypot(x, y)),
         Slope("y / hypot(x, y)", lambda f, x, y: y / f.hypot(x, y)),
     ),
+    "exp_cos": (
+        Slope("exp(x)·cos(y)", lambda f, x, y: f.exp_cos(x, y)),
+        Slope("-exp(x)·sin(y)", lambda f, x, y: -f.exp_sin(x, y)),
+    ),
+    "exp_sin": (
+        Slope("exp(x)·sin(y)", lambda f, x, y: f.exp_sin(x, y)),
+        Slope("exp(x)·cos(y)", lambda f, x, y: f.exp_cos(x, y)),
+    ),
+    "log_abs": (
+        Slope("x / hypot(x, y)²", lambda f, x, y: x / f.hypot(x, y) / f.hypot(x, y)),
+        Slope("y / hypot(x, y)²", lambda f, x, y: y / f.hypot(x, y) / f.hypot(x, y)),
+    ),
     "exp_minus": (
         Slope("exp(x - y)", lambda f, x, y: f.exp_minus(x, y)),
         Slope("-exp(x - y)", lambda f, x, y: -f.exp_minus(x, y)),

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ozaki.differentiable import elementary_forms
+from ozaki.differentiable import elementary_forms, parts
+from ozaki.elementary import PARTS
 from ozaki.elementary.derivatives import derivative
 from ozaki.torch.functions import check
 from ozaki.torch.operators import new_operator, save, summed_to
@@ -70,6 +71,8 @@ _two = new_operator(
 
 def elementary(name: str, x: Tensor, y: Any = None) -> Tensor:
     """Return a function's values of one tensor, or of two, of which one may be a number."""
+    if y is None and name in PARTS and isinstance(x, Tensor) and x.is_complex():
+        return torch.complex(*_parts(name, x))
     if y is None:
         check(DTYPES, x=x)
         return _one(x, name, 0)
@@ -81,6 +84,56 @@ def elementary(name: str, x: Tensor, y: Any = None) -> Tensor:
     return _two(x, y, name, 0, 0)
 
 
+def _parts(name: str, x: Tensor) -> list[Tensor]:
+    """Return the parts of a function's values of complex numbers, or of real ones that it takes for such."""
+    check((*DTYPES, torch.complex64, torch.complex128), x=x)
+    plane = (x.real, x.imag) if x.is_complex() else (x, torch.zeros_like(x))
+    return parts(name, *plane, elementary)
+
+
+def abs(x: Tensor) -> Tensor:
+    """Return |x|, correctly rounded, differentiable.
+
+    As `ozaki.abs`; differs in taking tensors, and in having derivatives of every order, x / |x| and 0 at 0,
+    which are made of functions of this library in float64.
+
+    Parameters
+    ----------
+    x : tensor of float16, bfloat16, float32, float64, complex64 or complex128, on the CPU or an NVIDIA GPU.
+
+    Raises
+    ------
+    TypeError : another dtype.
+
+    >>> import torch, ozaki.torch
+    >>> x = torch.tensor([3 + 4j], requires_grad=True)
+    >>> ozaki.torch.abs(x).sum().backward()
+    >>> x.grad
+    tensor([0.6000+0.8000j])
+    """
+    return _but_for_zero("abs", x)
+
+
+def angle(x: Tensor) -> Tensor:
+    """Return the angle of x in the complex plane, from -π to π, correctly rounded, differentiable.
+
+    As `ozaki.torch.abs`; differs in the function, `ozaki.torch.atan2(x.imag, x.real)`, whose derivatives are
+    ix / |x|², and 0 at 0.
+
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.angle(torch.tensor([1j, -1.0]))
+    tensor([1.5708, 3.1416])
+    """
+    return _but_for_zero("angle", x)
+
+
+def _but_for_zero(name: str, x: Tensor) -> Tensor:
+    """Return values of a function that has no derivative at zero: 0 is taken for it, as PyTorch does."""
+    (value,), zero = _parts(name, x.detach()), x == 0
+    (of_others,) = _parts(name, torch.where(zero, torch.ones_like(x), x))
+    return torch.where(zero, value, of_others)
+
+
 _EXAMPLE = """
     >>> import torch, ozaki.torch
     >>> x = torch.tensor([0.5, 0.75], requires_grad=True)
@@ -89,5 +142,9 @@ _EXAMPLE = """
     torch.float32
 """
 
-ELEMENTARY = elementary_forms("ozaki.torch", "tensors", _EXAMPLE, elementary)
+ELEMENTARY = {
+    **elementary_forms("ozaki.torch", "tensors", _EXAMPLE, elementary),
+    "abs": abs,
+    "angle": angle,
+}
 """The elementary functions, by name."""

@@ -39,6 +39,17 @@ def test_transformations():
         ozaki.jax.exp(jnp.arange(3))
 
 
+def test_functions_of_complex_numbers():
+    z = jnp.array([0.3 + 0.5j, -1.2 + 0.7j, 2 - 3j])
+    for name in ("log", "abs"):
+        function, native = getattr(ozaki.jax, name), getattr(jnp, name)
+        assert same_bits(jax.jit(function)(z), getattr(ozaki, name)(np.asarray(z)))
+        pulled = [jax.vjp(f, z)[1](2 * jnp.ones_like(f(z)))[0] for f in (function, native)]
+        np.testing.assert_allclose(*pulled, rtol=1e-14)
+        assert same_bits(jax.vmap(function)(z), function(z))
+    assert jax.grad(ozaki.jax.abs)(0.0) == jax.grad(ozaki.jax.angle)(0.0) == 0
+
+
 def test_functions_of_rows():
     x = jnp.sin(jnp.linspace(-2, 3, 12)).reshape(3, 4)
     w, b, array, front = x[1] + 2, x[2], np.asarray(x), ozaki.jax

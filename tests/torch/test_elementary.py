@@ -48,9 +48,34 @@ def test_func_and_arguments():
     assert half.grad.dtype == torch.bfloat16
     for bad in (x.to(torch.int64), x.to(torch.complex64), [1.0]):
         with pytest.raises(TypeError):
-            ozaki.torch.exp(bad)
+            ozaki.torch.sin(bad)
     with pytest.raises(TypeError, match=r"ozaki\.torch\.exp"):
         ozaki.exp(x.requires_grad_())
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "abs", "angle"])
+def test_functions_of_complex_numbers(name):
+    z = torch.tensor([0.3 + 0.5j, -1.2 + 0.7j, 2 - 3j], dtype=torch.complex128, requires_grad=True)
+    function, native = getattr(ozaki.torch, name), getattr(torch, name)
+    for x in (z, z.to(torch.complex64)):
+        assert function(x).detach().numpy().tobytes() == getattr(ozaki, name)(x.detach().numpy()).tobytes()
+    assert torch.autograd.gradcheck(function, z)
+    assert torch.autograd.gradgradcheck(function, z)
+    pulled = [torch.autograd.grad(f(z), z, torch.full_like(f(z), 2)) for f in (function, native)]
+    torch.testing.assert_close(*pulled, rtol=1e-14, atol=1e-14)
+    assert torch.vmap(function)(z).equal(function(z))
+
+
+def test_abs_and_angle_have_derivative_0_at_zero():
+    for x in (torch.tensor([-2.0, 0.0, -0.0, 3.0]), torch.tensor([0j, complex(-0.0, 0.0), 2j])):
+        x.requires_grad_()
+        for name in ("abs", "angle"):
+            function, native = getattr(ozaki.torch, name), getattr(torch, name)
+            assert torch.equal(
+                function(x.detach()), torch.from_numpy(getattr(ozaki, name)(x.detach().numpy()))
+            )
+            (found,), (expected,) = (torch.autograd.grad(f(x).sum(), x) for f in (function, native))
+            assert torch.equal(found, expected)
 
 
 @pytest.mark.slow
