@@ -63,6 +63,7 @@ def _matmul(
 ) -> Any:
     if options or not _rounds(a, b, dtype=dtype):
         return None
+    given = a, b
     a, b = _converted(dtype, a, b)
     if axes is not None:  # `x @= y` names them
         if any(np.size(of_x) < min(np.ndim(x), 2) for of_x, x in zip(axes[:2], (a, b), strict=True)):
@@ -71,7 +72,7 @@ def _matmul(
     result = api.matmul(a, b, accuracy=accuracy)
     for of_result in () if axes is None else axes[2:]:
         result = np.moveaxis(result, range(-np.size(of_result), 0), of_result)
-    return np.asarray(signalled(result, a, b, by=np.matmul), order=order)[()]
+    return _in_order(signalled(result, a, b, by=np.matmul), order, given)
 
 
 def _vecdot(accuracy: Any, x: Any, y: Any, axis: int = -1, dtype: Any = None, **options: Any) -> Any:
@@ -116,6 +117,13 @@ def _einsum(
     else:
         tensors = [np.asarray(x).astype(dtype, casting=casting, copy=False) for x in tensors]
     result = contractions.einsum(subscripts, *tensors, accuracy=accuracy, optimize=optimize)
+    return _in_order(result, order, tensors, dtype)
+
+
+def _in_order(result: Any, order: Any, operands: Iterable[Any], dtype: Any = None) -> Any:
+    """Return a result in an order of memory; "A" is Fortran's if all operands lie in it, else C's."""
+    if order in ("A", "a"):
+        order = "F" if all(np.asarray(x).flags.f_contiguous for x in operands) else "C"
     return np.asarray(result, dtype, order=order)[()]
 
 

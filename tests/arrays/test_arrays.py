@@ -3,6 +3,7 @@
 import copy
 import operator
 import pickle
+from functools import partial
 
 import numba
 import numpy as np
@@ -211,6 +212,16 @@ OURS = {
 
 def same(x, y):
     return np.asarray(x).dtype == np.asarray(y).dtype and np.array_equal(x, y) and np.shape(x) == np.shape(y)
+
+
+@pytest.mark.parametrize("order", "ACF")
+@pytest.mark.parametrize(("of_a", "of_b"), ["CC", "CF", "FF"])
+def test_products_lie_in_memory_as_asked_for(order, of_a, of_b):
+    """ "A" is Fortran's order where all operands lie in it."""
+    a, b = np.asarray(A, order=of_a), np.asarray(B, order=of_b)
+    for call in (np.matmul, partial(np.einsum, "ij,jk")):
+        expected, actual = (call(x, b, order=order) for x in (a, ozaki.array(a)))
+        assert (type(actual), actual.strides) == (ozaki.array, expected.strides)
 
 
 @pytest.mark.parametrize("name", OURS)

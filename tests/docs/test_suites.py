@@ -28,3 +28,9 @@ def test_a_difference_must_be_explained(known, explained, capsys):
 def test_replaced_functions_of_plain_arrays_are_ours():
     total = of_numpy()[np]["sum"](np.array([1e16, 1.0, -1e16]))
     assert (total, type(total)) == (1.0, np.float64)
+
+
+def test_tests_that_pick_ufuncs_find_the_replaced_ones():
+    replaced = of_numpy()[np]
+    assert isinstance(replaced["matmul"], np.ufunc)
+    assert not isinstance(replaced["sum"], np.ufunc)
