@@ -8,18 +8,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from contextlib import suppress
+from datetime import date
 from fnmatch import fnmatchcase
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.suites.differences import DIFFERENCES
 from benchmarks.suites.table import SUITES, Suite
+from benchmarks.timing import compact
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = "benchmarks.suites.plugin"
@@ -68,25 +72,52 @@ def differing(native: Outcomes, ours: Outcomes) -> dict[str, str]:
     return {test: x.error for test, x in ended.items() if x.outcome in ("failed", "missing")}
 
 
-def report(name: str, native: Outcomes, ours: Outcomes, known: dict[str, str]) -> bool:
-    """Print what the tests of a suite have shown; return whether they ran and all differences are explained.
+def findings(native: Outcomes, ours: Outcomes, known: dict[str, str]) -> dict[str, Any]:
+    """Return what the tests of a suite have shown: counts, differences by reason, and those without one.
 
     known : reasons by pattern of the tests' names.
     """
     different = differing(native, ours)
-    count = Counter(x.outcome for x in ours.values())
-    reached = sum(x.calls > 0 for x in ours.values())
-    natively = sum(x.outcome == "failed" for x in native.values())
-    print(f"{name}: {len(ours)} run, {reached} of them call ours, {count['passed']} pass, ", end="")
-    print(f"{natively} fail natively, {len(different)} with ours and not natively")
     patterns = {test: next((p for p in known if fnmatchcase(test, p)), None) for test in different}
     times = Counter(patterns.values())
-    for pattern, reason in known.items():
-        print(f"  {times[pattern]} × {pattern}: {reason}")
-    unexplained = [test for test, pattern in patterns.items() if pattern is None] if ours else []
-    for test in unexplained:
-        print(f"  not explained: {test}: {' '.join(different[test].split())[:200]}")
-    return bool(ours) and not unexplained
+    return {
+        "run": len(ours),
+        "calling": sum(x.calls > 0 for x in ours.values()),
+        "passed": sum(x.outcome == "passed" for x in ours.values()),
+        "failing natively": sum(x.outcome == "failed" for x in native.values()),
+        "differing": len(different),
+        "reasons": [{"tests": p, "times": times[p], "reason": reason} for p, reason in known.items()],
+        "unexplained": {test: different[test] for test, p in patterns.items() if p is None},
+    }
+
+
+def report(name: str, found: dict[str, Any]) -> bool:
+    """Print findings; return whether the tests ran and all differences are explained."""
+    print(f"{name}: {found['run']} run, {found['calling']} of them call ours, ", end="")
+    print(f"{found['passed']} pass, {found['failing natively']} fail natively, ", end="")
+    print(f"{found['differing']} with ours and not natively")
+    for row in found["reasons"]:
+        print(f"  {row['times']} × {row['tests']}: {row['reason']}")
+    for test, error in found["unexplained"].items() if found["run"] else ():
+        print(f"  not explained: {test}: {' '.join(error.split())[:200]}")
+    return bool(found["run"]) and not found["unexplained"]
+
+
+def record(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Return findings with their date, command, commit and versions."""
+    commit = subprocess.run(
+        ("git", "describe", "--always", "--dirty"), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    project = SUITES[name].project
+    return {
+        "date": date.today().isoformat(),
+        "command": f"python -m benchmarks.suites --only {name}",
+        "commit": commit.stdout.strip(),
+        "python": platform.python_version(),
+        "versions": {x: import_module(x).__version__ for x in ("numpy", project)},
+        **found,
+        "reasons": [row for row in found["reasons"] if row["times"]],
+    }
 
 
 def main() -> int:
@@ -94,7 +125,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(SUITES), default=list(SUITES))
     parser.add_argument("--keep", help="a folder for pytest's own output, in a folder for each suite")
     parser.add_argument("--minutes", type=float, default=60, help="for each run of a suite")
+    parser.add_argument("--json", type=Path, help="a file of findings, in which those of these suites go")
     options = parser.parse_args()
+    records = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     explained = True
     for name in options.only:
         suite = SUITES[name]
@@ -107,7 +140,11 @@ def main() -> int:
             native, ours = (
                 outcomes(suite, x, folder, 60 * options.minutes) for x in ("nothing", suite.replaced)
             )
-        explained &= report(name, native, ours, DIFFERENCES.get(name, {}))
+        found = findings(native, ours, DIFFERENCES.get(name, {}))
+        explained &= report(name, found)
+        records[name] = record(name, found)
+        if options.json:
+            options.json.write_text(compact(records))
     return 0 if explained else 1
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.suites.__main__ import Outcome, differing, report
+from benchmarks.suites.__main__ import Outcome, differing, findings, report
 from benchmarks.suites.replaced import of_numpy
 
 PASSED, FAILED = Outcome("passed", "", 1), Outcome("failed", "ValueError", 1)
@@ -20,8 +20,8 @@ def test_tests_that_fail_or_do_not_end_with_ours_alone_differ():
 @pytest.mark.parametrize(("known", "explained"), [({}, False), ({"b*": "meant"}, True)])
 def test_a_difference_must_be_explained(known, explained, capsys):
     native, ours = {"a": PASSED, "b[1]": PASSED}, {"a": PASSED, "b[1]": FAILED}
-    assert report("suite", native, ours, known) is explained
-    assert not report("suite", native, {}, known)
+    assert report("suite", findings(native, ours, known)) is explained
+    assert not report("suite", findings(native, {}, known))
     assert "2 run" in capsys.readouterr().out
 
 
