@@ -245,6 +245,10 @@ def _average(
     return statistics.average(x, axis, weights, options.get("keepdims") is True, returned=returned)
 
 
+def _as_plain(accuracy: Any, *args: Any, **options: Any) -> None:
+    """Leave plain arrays to NumPy, which of other classes copies them and warns in words of its own."""
+
+
 def _trace(accuracy: Any, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
     return sums.sum(np.diagonal(x, offset, axis1, axis2), -1, dtype) if _rounds(x, dtype=dtype) else None
 
@@ -341,6 +345,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.average: _average,  # as np.dot and np.vdot below, in place of what takes one array
     np.cumsum: _reduction(cumulative.cumsum),
     np.trace: _trace,
+    np.nanmin: _as_plain,
+    np.nanmax: _as_plain,
     np.cov: _covariances(symmetric.cov),
     np.corrcoef: _covariances(symmetric.corrcoef),
     np.convolve: _convolution(convolution.convolve, "full"),

@@ -205,6 +205,8 @@ def test_powers_of_strict_arrays_that_are_rounded_once():
     [
         (np.mean, [], "Mean of empty slice"),
         (np.nanmean, [np.nan], "Mean of empty slice"),
+        (np.nanmin, [np.nan], "All-NaN slice"),
+        (np.nanmax, [np.nan], "All-NaN slice"),
         (np.var, [], "Degrees of freedom"),
         (np.nanvar, [np.nan], r"Degrees of freedom <= 0 for slice\."),
         (np.std, [], "Degrees of freedom"),
