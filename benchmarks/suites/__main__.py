@@ -83,7 +83,7 @@ def findings(native: Outcomes, ours: Outcomes, known: dict[str, str]) -> dict[st
     return {
         "run": len(ours),
         "calling": sum(x.calls > 0 for x in ours.values()),
-        "passed": sum(x.outcome == "passed" for x in ours.values()),
+        **{outcome: sum(x.outcome == outcome for x in ours.values()) for outcome in ("passed", "skipped")},
         "failing natively": sum(x.outcome == "failed" for x in native.values()),
         "differing": len(different),
         "reasons": [{"tests": p, "times": times[p], "reason": reason} for p, reason in known.items()],
@@ -94,7 +94,10 @@ def findings(native: Outcomes, ours: Outcomes, known: dict[str, str]) -> dict[st
 def report(name: str, found: dict[str, Any]) -> bool:
     """Print findings; return whether the tests ran and all differences are explained."""
     print(f"{name}: {found['run']} run, {found['calling']} of them call ours, ", end="")
-    print(f"{found['passed']} pass, {found['failing natively']} fail natively, ", end="")
+    print(
+        f"{found['passed']} pass, {found['skipped']} skipped, {found['failing natively']} fail natively, ",
+        end="",
+    )
     print(f"{found['differing']} with ours and not natively")
     for row in found["reasons"]:
         print(f"  {row['times']} × {row['tests']}: {row['reason']}")
