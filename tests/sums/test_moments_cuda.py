@@ -194,7 +194,9 @@ def test_weighted_variances(shape, root):
                 rounding, wide = Rounding(FP64, root=root), complex if x.dtype.kind == "c" else float
                 given = there(x.astype(wide)), there(weights), name == "aweights", Fraction(ddof), rounding
                 found, undecided = moments.weighted_variances(*given)
-                assert len(undecided) <= root * shape[1] // 10  # roots that are ties, of equal weights
+                assert (
+                    len(undecided) <= root * shape[1] // 2
+                )  # roots that are ties: of two numbers of equal weights
                 with np.errstate(all="ignore"):
                     expected = (ozaki.std if root else ozaki.var)(x, 0, ddof=ddof, **{name: weights})
                 same(found, expected, undecided)
