@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -37,7 +38,7 @@ Labels = Sequence[Any]
 Accuracy = str | int | None
 
 
-@public("Contractions")
+@public("Contractions", torch="einsum")
 @on_device_of_arrays
 def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize: Any = "auto") -> Array:
     """Return the sum of products that subscripts name: `numpy.einsum`, each pair of tensors one product.
@@ -73,20 +74,37 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
     """
     if accuracy is not None:
         check_accuracy(accuracy)
-    _check_subscripts(subscripts, len(operands))
+    check_subscripts(subscripts, len(operands))
     tensors = [as_array(x, f"operand {i}") for i, x in enumerate(operands)]
     check_same_device(**{f"operand {i}": x for i, x in enumerate(tensors)})
     tensors = [exactly(f"operand {i}", x, result_dtype(x, x)) for i, x in enumerate(tensors)]
-    shapes = [x.shape for x in tensors]
+    labels, output, path = planned(subscripts, [x.shape for x in tensors], optimize)
+    if len(tensors) == 1:
+        return _summed(tensors[0], labels[0], output)[()]
+    return pair_by_pair(tensors, labels, output, path, partial(_contracted, accuracy=accuracy))[()]
+
+
+def planned(
+    subscripts: str, shapes: Sequence[tuple[int, ...]], optimize: Any
+) -> tuple[list[Labels], str, Sequence[tuple[int, ...]]]:
+    """Return the labels of each tensor, those of the result, and the path by which one tensor remains."""
     try:
         inputs, output, _ = parse_einsum_input((subscripts, *shapes), shapes=True)
     except ValueError as error:
         raise ValueError(f"subscripts {subscripts!r} do not fit arrays of shapes {shapes}: {error}") from None
     labels: list[Labels] = inputs.split(",")
-    _lengths(tensors, labels)
-    path = _path(f"{inputs}->{output}", shapes, optimize)
-    if len(tensors) == 1:
-        return _summed(tensors[0], labels[0], output)[()]
+    lengths_of(shapes, labels)
+    return labels, output, _path(f"{inputs}->{output}", shapes, optimize)
+
+
+def pair_by_pair(
+    tensors: list[Any],
+    labels: list[Labels],
+    output: str,
+    path: Sequence[tuple[int, ...]],
+    contract: Callable[..., Any],
+) -> Any:
+    """Return the contraction of two tensors or more, each pair by contract(x, of_x, y, of_y, kept labels)."""
     for step in path:
         indices = sorted(step, reverse=True)  # as opt_einsum counts
         first, *others = ((tensors.pop(i), labels.pop(i)) for i in indices)
@@ -95,10 +113,10 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
             kept = [x for x in dict.fromkeys([*first[1], *other[1]]) if any(x in of for of in remaining)]
             if not tensors and number == len(others):
                 kept = list(output)
-            first = _contracted(*first, *other, kept, accuracy), kept
+            first = contract(*first, *other, kept), kept
         tensors.append(first[0])
         labels.append(first[1])
-    return tensors[0][()]
+    return tensors[0]
 
 
 @public("Contractions")
@@ -236,7 +254,7 @@ def _pair_up(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> bool:
     return of_x[-1] == of_y[-1]
 
 
-def _check_subscripts(subscripts: Any, operands: int) -> None:
+def check_subscripts(subscripts: Any, operands: int) -> None:
     """Raise TypeError or ValueError for subscripts that are none, or not of so many operands."""
     if not isinstance(subscripts, str):
         raise TypeError(f"subscripts must be a string such as 'ij,jk->ik', got {type(subscripts).__name__}")
@@ -298,13 +316,13 @@ def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
     return of_a, of_b
 
 
-def _lengths(tensors: Sequence[Array], labels: Sequence[Labels]) -> dict[Any, int]:
-    """Return the length of every label; axes of length 1 broadcast."""
+def lengths_of(shapes: Sequence[tuple[int, ...]], labels: Sequence[Labels]) -> dict[Any, int]:
+    """Return the length of every label; axes of length 1 broadcast. ValueError where shapes do not fit."""
     lengths: dict[Any, int] = {}
-    for x, of_x in zip(tensors, labels, strict=True):
-        if len(of_x) != x.ndim:
-            raise ValueError(f"subscripts {of_x!r} do not fit an array of shape {x.shape}")
-        for label, length in zip(of_x, x.shape, strict=True):
+    for shape, of_x in zip(shapes, labels, strict=True):
+        if len(of_x) != len(shape):
+            raise ValueError(f"subscripts {of_x!r} do not fit an array of shape {shape}")
+        for label, length in zip(of_x, shape, strict=True):
             if lengths.setdefault(label, length) == 1:
                 lengths[label] = length
             if length not in (1, lengths[label]):
@@ -320,7 +338,7 @@ def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, acc
     (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
     x, of_x = _summed_alone(x, of_x, y, {*of_y, *out})
     y, of_y = _summed_alone(y, of_y, x, {*of_x, *out})
-    lengths = _lengths((x, y), (of_x, of_y))
+    lengths = lengths_of((x.shape, y.shape), (of_x, of_y))
     inner = [label for label in lengths if label not in out]
     batch = [label for label in out if label in of_x and label in of_y]
     rows, columns = ([label for label in of if label in out and label not in batch] for of in (of_x, of_y))

@@ -1,9 +1,10 @@
 """PyTorch: a mode in which its own products are this library's, and differentiable functions on tensors.
 
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
-it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot`, `vdot`, `var`, `norm`, `cumsum` and
-elementary functions are called by name, under `torch.compile` and `torch.func`, too, with derivatives of both
-modes. Tensors on a CPU or an NVIDIA GPU are taken. Needs the extra `torch`, PyTorch 2.9 or newer.
+it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot`, `vdot`, `einsum`, `var`, `norm`,
+`cumsum` and elementary functions are called by name, under `torch.compile` and `torch.func`, too, with
+derivatives of both modes. Tensors on a CPU or an NVIDIA GPU are taken.
+Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
 from multiword.runtime.install import missing as _missing
@@ -17,6 +18,7 @@ except ImportError as error:
     raise _missing("ozaki.torch needs PyTorch 2.9 or newer, which is not installed", "torch") from error
 
 from ozaki.public import forms_in as _forms_in
+from ozaki.torch.contractions import einsum  # noqa: F401
 from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
 from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
 from ozaki.torch.gradients import ExactGradients  # noqa: F401

@@ -19,24 +19,23 @@ from ozaki.torch.settings import DTYPES
 
 
 def var(
-    x: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 1, keepdim: bool = False
+    x: Tensor, dim: int | Sequence[int] | None = None, *, correction: float = 0, keepdim: bool = False
 ) -> Tensor:
     """Return the variance over dimensions, correctly rounded; differentiable.
 
-    As `ozaki.var`; differs in its arguments, those of `torch.var`, by which one is taken off the number of
-    elements.
+    As `ozaki.var`; differs in its names for axes.
 
     Parameters
     ----------
     x, dim, keepdim : as in `ozaki.torch.sum`.
-    correction : the sum of squares is divided by n − correction.
+    correction : the sum of squares is divided by n − correction, which `torch.var` has 1 by default.
 
     Raises
     ------
     TypeError, ValueError : as `ozaki.torch.sum`; TypeError for a correction that is no number.
 
     >>> import torch, ozaki.torch
-    >>> ozaki.torch.var(torch.tensor([1e16, 1e16 + 2, 1e16 + 4], dtype=torch.float64)).item()
+    >>> ozaki.torch.var(torch.tensor([1e16, 1e16 + 2, 1e16 + 4], dtype=torch.float64), correction=1).item()
     4.0
     """
     check(DTYPES, x=x)

@@ -103,7 +103,9 @@ FAMILIES = {
     "situation: threads": Family("", BITS),
     "situation: forks": Family("", BITS),
     "situation: front ends": Family(
-        "array torch.matmul torch.sum torch.mean torch.dot torch.vdot jax.matmul jax.sum jax.mean", BITS
+        "array torch.matmul torch.sum torch.mean torch.norm torch.var torch.dot torch.vdot"
+        " jax.matmul jax.sum jax.mean",
+        BITS,
     ),
     "situation: lists": Family("sum ExactSum", INTEGERS),
     "situation: blocks": Family("dask.sum dask.mean dask.var dask.nansum dask.norm dask.matmul", INTEGERS),

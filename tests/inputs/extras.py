@@ -207,6 +207,20 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
         *_dots("ozaki.torch", "vdot", **_TORCH),
         *_dots("ozaki.torch", "dot", takes="axes", **_TORCH),
         *_products("ozaki.torch", _tensor_eye, takes="axes", **_TORCH),
+        Function(
+            "ozaki.torch.cumsum",
+            "x",
+            lambda x: function_of("ozaki.torch", "cumsum")(x, 0),
+            takes="axes",
+            **_TORCH,
+        ),
+        Function(
+            "ozaki.torch.einsum",
+            "operand",
+            lambda x: function_of("ozaki.torch", "einsum")("...j,jk->...k", x, _tensor_eye(x)),
+            takes="axes",
+            **_TORCH,
+        ),
     ),
     "JAX": (
         *_reductions("ozaki.jax", _differentiable("jax"), **_JAX),

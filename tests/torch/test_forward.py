@@ -28,9 +28,22 @@ CASES = {
     "average": (lambda x, w: ozaki.torch.average(x, 1, 1 + w * w), lambda: (leaf(3, 4), leaf(4, seed=1))),
     "dot": (lambda x, y: ozaki.torch.dot(x, y, 0), lambda: (leaf(3, 4), leaf(3, 1, seed=1))),
     "vdot": (ozaki.torch.vdot, lambda: (leaf(3, dtype=COMPLEX), leaf(3, dtype=COMPLEX, seed=1))),
-    "var": (lambda x: ozaki.torch.var(x, 1), lambda: (leaf(3, 4),)),
+    "einsum": (
+        lambda x, y, z: ozaki.torch.einsum("iij,jk,kl->li", x, y, z),
+        lambda: (leaf(2, 2, 3), leaf(3, 4, seed=1), leaf(4, 2, seed=2)),
+    ),
+    "einsum, labels of one tensor": (
+        lambda x, y: ozaki.torch.einsum("ijk,j->i", x, y),
+        lambda: (leaf(2, 3, 4, dtype=COMPLEX), leaf(3, dtype=COMPLEX, seed=1)),
+    ),
+    "einsum, axes of length 1": (
+        lambda x, y: ozaki.torch.einsum("...ij,...ij->...j", x, y),
+        lambda: (leaf(2, 1, 4), leaf(3, 4, seed=1)),
+    ),
+    "einsum, one tensor": (lambda x: ozaki.torch.einsum("iij->j", x), lambda: (leaf(2, 2, 3),)),
+    "var": (lambda x: ozaki.torch.var(x, 1, correction=1), lambda: (leaf(3, 4),)),
     "var, complex": (
-        lambda x: ozaki.torch.var(x, correction=0, keepdim=True),
+        lambda x: ozaki.torch.var(x, keepdim=True),
         lambda: (leaf(3, 2, dtype=COMPLEX),),
     ),
     "norm": (lambda x: ozaki.torch.norm(x, 1), lambda: (leaf(3, 4),)),
@@ -61,7 +74,9 @@ def test_derivatives(name):
         assert same_bits(torch.autograd.forward_ad.unpack_dual(function(*duals)).tangent, tangent)
 
 
-@pytest.mark.parametrize("name", ["matmul", "average", "var", "norm", "atan2", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "average", "einsum", "var", "norm", "atan2", "log_softmax", "layer_norm"]
+)
 def test_second_derivatives_forwards_over_backwards_and_batched(name):
     function, arguments = CASES[name]
     first, *others = (z.detach() for z in arguments())
@@ -79,7 +94,7 @@ def test_second_derivatives_forwards_over_backwards_and_batched(name):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
 def test_results_are_this_librarys(name, options, dtype):
     x = random(3, 4, 5, dtype=dtype) * 1e8 + 1
-    given = {"correction": options.get("ddof", 0)} if name == "var" else {}
+    given = {"correction": options["ddof"]} if options else {}
     for dim in (1, -1) if name == "cumsum" else (None, 1, (0, -1)):
         expected = getattr(ozaki, name)(x.numpy(), axis=dim, **options)
         expected = torch.from_numpy(np.asarray(expected))
@@ -88,6 +103,39 @@ def test_results_are_this_librarys(name, options, dtype):
             kept = getattr(ozaki.torch, name)(x, dim, **given, keepdim=True)
             assert kept.dim() == 3
             assert same_bits(kept.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk", [(3, 40), (40, 2)]),
+        ("bij,bjk->kbi", [(2, 3, 4), (2, 4, 2)]),
+        ("ijk,j->i", [(2, 3, 4), (3,)]),
+        ("ij,jk,kl->il", [(2, 30), (30, 4), (4, 2)]),
+        ("...i,...i", [(2, 3), (3,)]),
+        ("iij->ji", [(2, 2, 3)]),
+        ("i,i,i->", [(3,), (3,), (3,)]),
+    ],
+)
+@pytest.mark.parametrize("accuracy", ["normwise", "exact"])
+def test_einsum_is_this_librarys(subscripts, shapes, accuracy):
+    x = [random(*shape, seed=i) for i, shape in enumerate(shapes)]
+    expected = ozaki.einsum(subscripts, *(z.numpy() for z in x), accuracy=accuracy)
+    found = ozaki.torch.einsum(subscripts, *x, accuracy=accuracy)
+    assert same_bits(found, torch.from_numpy(np.asarray(expected)))
+
+
+def test_einsum_mapped_and_compiled():
+    x, y = random(5, 3, 4), random(4, 2)
+
+    def function(x):
+        return ozaki.torch.einsum("ij,jk->ki", x, y)
+
+    expected = torch.stack([function(z) for z in x])
+    assert same_bits(torch.vmap(function)(x), expected)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    assert same_bits(compiled(x[0]), expected[0])
 
 
 def test_a_sum_is_rounded_once_to_its_dtype():
