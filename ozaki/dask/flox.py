@@ -31,11 +31,9 @@ from ozaki.sums.variance import exact_ddof
 __all__ = ["aggregation"]
 
 NAMES = tuple(
-    name
-    for name, reduction in REDUCTIONS.items()
-    if PUBLIC[name].arrays == ("x",) and "out" in PUBLIC[name].parameters and not reduction.skip_nan
+    name for name in REDUCTIONS if PUBLIC[name].arrays == ("x",) and "out" in PUBLIC[name].parameters
 )
-"""The reductions of one array that keep NaN."""
+"""The reductions of one array."""
 
 
 def __dir__() -> list[str]:
@@ -51,7 +49,7 @@ def aggregation(name: str) -> Any:
 
     Parameters
     ----------
-    name : of a reduction of one array that does not leave NaN out, as "sum", "mean" and "var".
+    name : of a reduction of one array, as "sum", "mean" and "nanvar".
         `finalize_kwargs={"ddof": 1}` is for variances and standard deviations.
 
     Returns
@@ -73,13 +71,13 @@ def aggregation(name: str) -> Any:
     array([1. , 0.1])
     """
     check_choice("reduction", name, NAMES)
-    reduction = REDUCTIONS[name]
+    reduction, skip_nan = REDUCTIONS[name.removeprefix("nan")], name.startswith("nan")
     return flox.Aggregation(
         f"ozaki_{name}",
         numpy=partial(_in_memory, name=name),
-        chunk=partial(_of_chunk, reduction=reduction),
+        chunk=partial(_of_chunk, reduction=reduction, skip_nan=skip_nan),
         combine=(_merged,),
-        finalize=partial(_rounded, reduction=reduction),
+        finalize=partial(_rounded, reduction=reduction, skip_nan=skip_nan),
         fill_value=0,
         final_dtype=None if reduction.plain else np.floating,
     )
@@ -95,6 +93,8 @@ def _in_memory(
     dtype: Any,
     **ddof: Any,
 ) -> np.ndarray:
+    if name.startswith("nan"):
+        return cast(np.ndarray, PUBLIC[f"group_{name}"].value(x, index, size, **ddof))
     return groups.by_group(name, x, index, size, **_options(name, **ddof))
 
 
@@ -102,12 +102,14 @@ def _options(name: str, ddof: float = 0) -> dict[str, Any]:
     return {"ddof": exact_ddof(ddof)} if "ddof" in PUBLIC[name].parameters else {}
 
 
-def _of_chunk(index: np.ndarray, x: np.ndarray, *, reduction: Reduction, size: int, **_: Any) -> Any:
+def _of_chunk(
+    index: np.ndarray, x: np.ndarray, *, reduction: Reduction, skip_nan: bool, size: int, **_: Any
+) -> Any:
     """Return the exact sums of a chunk by group; sums of integers as NumPy has them."""
     if reduction.plain and x.dtype.kind in "iub":
         return groups.group_sum(x, index, size)
     dtype = x.dtype if x.dtype.kind == "c" else float_type(x)
-    sums = chunk_sums_by_group(reduction, [x], groups.label_vector(index, size), size, dtype)
+    sums = chunk_sums_by_group(reduction, [x], groups.label_vector(index, size), size, dtype, skip_nan)
     return _ExactSums([total.exact() for total in sums.totals], cast(np.ndarray, sums.counts))
 
 
@@ -125,11 +127,12 @@ def _merged(*arguments: Any, axis: Any = (), keepdims: bool = True, size: int | 
     return x.apply(by_group) if isinstance(x, _ExactSums) else by_group(x)
 
 
-def _rounded(x: Any, *, reduction: Reduction, ddof: float = 0) -> np.ndarray:
+def _rounded(x: Any, *, reduction: Reduction, skip_nan: bool, ddof: float = 0) -> np.ndarray:
     if not isinstance(x, _ExactSums):
         return x
     options = _options(reduction.name, ddof)
-    return rounded_sums(x.totals, x.counts, reduction=reduction, target=x.dtype, **options)
+    result = rounded_sums(x.totals, x.counts, reduction=reduction, target=x.dtype, **options)
+    return np.where(x.counts <= options["ddof"], np.nan, result) if skip_nan and options else result
 
 
 class _ExactSums:

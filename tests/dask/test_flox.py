@@ -17,7 +17,7 @@ LABELS = np.random.default_rng(1).integers(0, 5, 60)
 
 def exactly(name, rows, labels, groups, dtype):
     """The references, rounded once; variances with ddof 1."""
-    options, fmt = {"ddof": 1} if name in ("var", "std") else {}, FORMATS[np.dtype(dtype)]
+    options, fmt = {"ddof": 1} if name.endswith(("var", "std")) else {}, FORMATS[np.dtype(dtype)]
     return [[REFERENCES[name](row[labels == g], fmt, **options)[0] for g in range(groups)] for row in rows]
 
 
@@ -30,13 +30,15 @@ def test_groups_that_span_chunks_are_rounded_once(name, dtype, method):
     rng = np.random.default_rng(2)
     spread = 2.0 ** rng.integers(-40, 40, (3, 60)) if dtype != "int64" else 2**40
     x = (rng.standard_normal((3, 60)) * spread).astype(dtype)
+    if name.startswith("nan") and dtype != "int64":
+        x[:, ::4] = np.nan
     want = exactly(name, x, LABELS, 5, "float32" if dtype == "float32" else "float64")
     given = x if method == "in memory" else da.from_array(x, chunks=(2, 7))
     options = {"method": method} if given is not x else {}
-    if name in ("var", "std"):
+    if name.endswith(("var", "std")):
         options["finalize_kwargs"] = {"ddof": 1}
     got, _ = flox.groupby_reduce(given, LABELS, func=aggregation(name), **options)
-    assert got.dtype == (dtype if dtype != "int64" or name == "sum" else "float64")
+    assert got.dtype == (dtype if dtype != "int64" or name.endswith("sum") else "float64")
     assert np.asarray(got).tolist() == want
 
 
