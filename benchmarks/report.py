@@ -49,6 +49,7 @@ from benchmarks.report_sections import (
     reductions_section,
     torch_section,
     training_section,
+    two_networks_section,
     words_model_section,
     words_section,
 )
@@ -187,6 +188,7 @@ PARTS = (
             ("torch_cpu", torch_section),
             ("training_h200", training_section),
             ("training_cpu", training_section),
+            ("two_networks_*", two_networks_section),
             ("torch_operators_cpu", operators_section),
         ),
     ),

@@ -311,6 +311,26 @@ def training_section(name: str) -> str:
     return section(f"Training, {device(data)}", name, note, table(header, rows))
 
 
+def two_networks_section(name: str) -> str:
+    """Two networks trained in different settings: fingerprints, times and memory."""
+    data = load(name)
+    by_mode = [[r for r in data["rows"] if r["mode"] == mode] for mode in ("PyTorch", "everything=True")]
+    rows = []
+    for native, ours in zip(*by_mode, strict=True):
+        times = [f"{1e3 * r[net]:.3g}" for net in ("gpt", "resnet") for r in (native, ours)]
+        marks = [f"`{r['fingerprint']}`" for r in (native, ours)]
+        rows.append([ours["setting"], *times, *(str(r["MiB"]) for r in (native, ours)), *marks])
+    note = (
+        "Ten steps of AdamW with warm-up and clipping, dropout on, of a GPT and of a residual network with "
+        "batch norms of 16 samples, float32: PyTorch's own, and in `everything=True` with `ExactGradients`. "
+        "Milliseconds of a step, PyTorch's and in the mode; on a CPU of small networks, by processor time; "
+        "MiB of the process at its peak; one fingerprint of both models and optimizers. "
+        f"PyTorch {data['torch']}, {data['capability']}."
+    )
+    header = "setting | GPT | in the mode | ResNet | in the mode | MiB | in the mode | PyTorch | in the mode"
+    return section(f"Two networks, {device(data)}", name, note, table(header, rows))
+
+
 def model_section(name: str) -> str:
     """The tensor core model: bits and speed."""
     counts: dict[tuple[str, str], list[int]] = {}

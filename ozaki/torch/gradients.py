@@ -162,7 +162,13 @@ class ExactGradients:
         the last one `.grad` is the sum over all processes, rounded once. It is a sum, not the mean that is
         usual there: losses are divided by the number of samples of all processes. `write` begins the next
         batch.
+
+        Raises
+        ------
+        ValueError : the model has other parameters than these.
         """
+        if {id(p) for p in model.parameters() if p.requires_grad} != self._parameters.keys():
+            raise ValueError("the model must have the parameters that these gradients are of, and no others")
         model.register_comm_hook(self, lambda gradients, bucket: gradients._of_bucket(bucket))
 
     def _of_bucket(self, bucket: Any) -> torch.futures.Future[Tensor]:

@@ -125,6 +125,8 @@ def test_what_parts_ask_for():
             counts = torch.arange(2).add_(1)
     with pytest.raises(TypeError, match="float16"):
         ozaki.torch.ExactGradients([nn.Parameter(torch.ones(2).half())])
+    with pytest.raises(ValueError, match="no others"):
+        exact.attach(nn.Linear(2, 2))
     assert numbers.shape == (8, 3)
     assert counts.tolist() == [1, 2]
     assert order.sort().values.tolist() == [*range(5)]
