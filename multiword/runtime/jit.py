@@ -62,7 +62,7 @@ class _Parts(Compiler):
         return super().compile_extra(function)
 
 
-PARTS: dict[str, Any] = {**INNER, "pipeline_class": _Parts}
+PARTS: Any = {**INNER, "pipeline_class": _Parts}
 """How such functions are compiled."""
 
 inlined = numba.njit(**PARTS)

@@ -12,6 +12,7 @@ except ImportError as error:
     raise _missing("ozaki.jax needs JAX, which is not installed", "jax") from error
 
 from ozaki.jax.elementary import ELEMENTARY as _ELEMENTARY
+from ozaki.jax.elementary import abs, angle  # noqa: F401
 from ozaki.jax.functions import average, matmul, mean, sum  # noqa: F401
 from ozaki.jax.rowwise import layer_norm, log_softmax, logsumexp, rms_norm, softmax  # noqa: F401
 from ozaki.public import forms_in as _forms_in

@@ -20,6 +20,7 @@ except ImportError as error:
 from ozaki.public import forms_in as _forms_in
 from ozaki.torch.contractions import einsum  # noqa: F401
 from ozaki.torch.elementary import ELEMENTARY as _ELEMENTARY
+from ozaki.torch.elementary import abs, angle  # noqa: F401
 from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot  # noqa: F401
 from ozaki.torch.gradients import ExactGradients  # noqa: F401
 from ozaki.torch.mode import reproducible  # noqa: F401
