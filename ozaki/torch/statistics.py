@@ -84,6 +84,8 @@ def cumsum(x: Tensor, dim: int) -> Tensor:
     tensor([1.0000e+00, 1.0000e+30, 1.0000e+00])
     """
     check(DTYPES, x=x)
+    if not x.dim():
+        raise ValueError("x must have a dimension, along which it is summed, got a number")
     (along,) = axes("dim", integer("dim", dim), x.dim())
     return _cumsum(x, along)
 

@@ -237,6 +237,7 @@ def nested(x):
         (lambda x: ozaki.torch.sum(x + 0j, dtype=torch.float64), TypeError, "dtype must be complex"),
         (lambda x: ozaki.torch.var(x, correction="1"), TypeError, "ddof"),
         (lambda x: ozaki.torch.cumsum(x, None), TypeError, "dim must be an integer, got None"),
+        (lambda x: ozaki.torch.cumsum(x[0, 0], 0), ValueError, "x must have a dimension"),
         (lambda x: ozaki.torch.einsum("ij,jk", x), ValueError, "are of 2 operands, got 1"),
         (lambda x: ozaki.torch.einsum("ij,jk", x, x.float()), TypeError, "operand 0 and operand 1 must have"),
         (lambda x: ozaki.torch.einsum("ij", x, accuracy="good"), ValueError, "accuracy must be"),
