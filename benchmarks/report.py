@@ -1,10 +1,10 @@
 """`python -m benchmarks.report`: the performance pages, their plots and the summaries, from the results.
 
 Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the parts in
-`docs/performance/`, the figures that they show, and the lines of `README.md`, `docs/is-this-for-me.md` and
-`docs/pytorch-jax.md` between markers such as `results:begin` and `results:end`. All figures are generated
-from the result files: what has no file has no section. Commit results first: the pages name the commit of
-each.
+`docs/performance/`, the figures that they show, and the lines of `README.md`, `docs/is-this-for-me.md`,
+`docs/pytorch-jax.md` and `docs/unmodified-code.md` between markers such as
+`results:begin` and `results:end`. All figures are generated from the result files: what has no file has no
+section. Commit results first: the pages name the commit of each.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from benchmarks.report_sections import (
 )
 from benchmarks.report_summary import summary
 from benchmarks.sparse_report import sparse_section
+from benchmarks.suites_report import suites_table
 from benchmarks.torch_report import operators_section, operators_summary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,6 +63,7 @@ PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
 PYTORCH = ROOT / "docs" / "pytorch-jax.md"
+PROGRAMS = ROOT / "docs" / "unmodified-code.md"
 
 
 class Part(NamedTuple):
@@ -313,7 +315,8 @@ def summaries() -> dict[Path, str]:
     for name, text in (("results", summary()), ("costs", costs()), ("limits", limits_table())):
         for_whom = between(for_whom, name, text)
     pytorch = between(PYTORCH.read_text(), "operators", operators_summary())
-    return {README: readme, FOR_WHOM: for_whom, PYTORCH: pytorch}
+    programs = between(PROGRAMS.read_text(), "suites", suites_table())
+    return {README: readme, FOR_WHOM: for_whom, PYTORCH: pytorch, PROGRAMS: programs}
 
 
 def record_commits() -> None:
