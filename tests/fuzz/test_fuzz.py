@@ -76,7 +76,7 @@ def test_some_cases_of_every_family(name):
 
 
 def test_every_public_function_is_in_a_family():
-    """But for statistics of words, and some functions of tensors, which are those of arrays (tests/torch, jax).
+    """But for statistics of words, and functions of tensors that are those of arrays (tests/torch, jax).
 
     Functions of Dask arrays follow from the same table as others.
     """
