@@ -60,6 +60,8 @@ NO_ARRAYS = LINEAR_ALGEBRA | {
     *(f"ozaki.sparse.linalg.{name}" for name in public_names("ozaki.sparse.linalg")),
     "ozaki.group_count",  # takes labels alone
     "ozaki.dask.group_count",
+    *(f"ozaki.mpi.{name}" for name in public_names("ozaki.mpi")),  # whose ranks are in `tests/test_mpi.py`
+    "ozaki.torch.ExactGradients",  # of parameters
     "ozaki.torch.reproducible",
     "multiword.BoundRow",
     "multiword.Blocking",

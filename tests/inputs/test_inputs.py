@@ -137,6 +137,7 @@ MODULES = (
         "ozaki",
         "ozaki.linalg",
         "ozaki.linalg.verified",
+        "ozaki.mpi",
         "ozaki.random",
         "ozaki.sparse",
         "ozaki.sparse.linalg",
