@@ -321,7 +321,7 @@ def lengths_of(shapes: Sequence[tuple[int, ...]], labels: Sequence[Labels]) -> d
     lengths: dict[Any, int] = {}
     for shape, of_x in zip(shapes, labels, strict=True):
         if len(of_x) != len(shape):
-            raise ValueError(f"subscripts {of_x!r} do not fit an array of shape {shape}")
+            raise ValueError(f"subscripts {of_x!r} do not fit an operand of shape {shape}")
         for label, length in zip(of_x, shape, strict=True):
             if lengths.setdefault(label, length) == 1:
                 lengths[label] = length

@@ -29,7 +29,7 @@ from ozaki.public import PUBLIC, Record
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.groups import group_count, grouped, label_vector, labelled, number_of_groups
 from ozaki.sums.groups_skipping import checked_min_count, dtype_of_counted, most_for_nan
-from ozaki.sums.table import REDUCTIONS, Reduction, without
+from ozaki.sums.table import REDUCTIONS, Reduction, in_both_parts, without
 from ozaki.sums.variance import exact_ddof
 
 _DIFFERENCE = """
@@ -219,7 +219,7 @@ def rounded_averages(totals: Any, counts: np.ndarray, reduction: Reduction, targ
     """Return the weighted means of groups, NaN of those that have no number."""
     used = np.flatnonzero(counts)
     sums = [[part.on_host().columns(used) for part in total.fixed_points()] for total in totals]
-    result = np.full(counts.shape, np.nan, target)
+    result = np.full(counts.shape, in_both_parts(np.nan, target), target)
     result.ravel()[used] = reduction.rounded(sums, counts.ravel()[used], target)
     return where_lies(totals[0].fixed_points()[0].flags, result)
 

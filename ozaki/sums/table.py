@@ -352,8 +352,13 @@ def _as_real(x: Array) -> Array:
 def without(x: Array, missing: Array, value: float = 0.0) -> Array:
     """Return the array with a zero, or another value, in both parts of a number, for what is missing."""
     word = x.view(np.uint16) if x.dtype.name == "bfloat16" else x  # which CuPy would make float32
-    both = complex(value, value) if x.dtype.kind == "c" else value
-    return namespace(x).where(missing, np.full((), both, x.dtype).view(word.dtype)[()], word).view(x.dtype)
+    both = np.full((), in_both_parts(value, x.dtype), x.dtype)
+    return namespace(x).where(missing, both.view(word.dtype)[()], word).view(x.dtype)
+
+
+def in_both_parts(value: float, dtype: np.dtype) -> complex:
+    """Return a value for each part of a number."""
+    return complex(value, value) if dtype.kind == "c" else value
 
 
 def is_nan(x: Array) -> Array:

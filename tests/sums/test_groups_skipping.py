@@ -75,3 +75,12 @@ def test_weighted_means_are_those_of_each_group(dtype):
     ):
         with pytest.raises(error, match="weights"):
             ozaki.group_average(x, LABELS, 6, bad)
+
+
+def test_a_complex_mean_of_nothing_is_nan_in_both_parts():
+    """As that of `group_mean`, and on a GPU: zero divided by zero."""
+    x, labels, bits = np.array([1 + 2j, 3j]), np.array([0, 0]), np.array([complex(np.nan, np.nan)]).tobytes()
+    assert ozaki.group_average(x, labels, 2, np.ones(2))[1:].tobytes() == bits
+    assert ozaki.group_mean(x, labels, 2)[1:].tobytes() == bits
+    lazy = pytest.importorskip("dask.array").from_array(x, chunks=1)
+    assert ozaki.group_average(lazy, labels, 2, np.ones(2)).compute()[1:].tobytes() == bits
