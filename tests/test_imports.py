@@ -57,6 +57,7 @@ def test_two_threads_may_import(other):
     subprocess.run([sys.executable, "-c", AT_ONCE, "ozaki", other], check=True, timeout=100)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path(__file__).parent.glob("gpu/test_*.py")))
 def test_tests_for_gpus_can_be_imported(name):
     """Without a GPU they are not collected."""
