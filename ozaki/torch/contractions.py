@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ozaki import contractions
@@ -58,11 +57,15 @@ def einsum(
     return pair_by_pair(tensors, labels, output, path, contract)
 
 
-@torch.compiler.assume_constant_result  # which opt_einsum computes, and PyTorch need not compile
 def _planned(subscripts: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> tuple[Any, str, Any]:
     """Return the labels of each tensor, those of the result, and the path, as tuples."""
     labels, output, path = planned(subscripts, shapes, optimize)
     return tuple(labels), output, tuple(map(tuple, path))
+
+
+# To `torch.compile` what opt_einsum computes is a constant. PyTorch's decorator, which says so by this
+# attribute, would import the compiler first, for seconds.
+_planned._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _diagonal(x: Tensor, of_x: Labels) -> tuple[Tensor, str]:

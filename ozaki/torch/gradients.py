@@ -62,6 +62,7 @@ class ExactGradients:
     >>> layer, x = torch.nn.Linear(3, 2), torch.randn(8, 3)
     >>> gradients = ozaki.torch.ExactGradients(layer.parameters())
     >>> def gradient(size):
+    ...     layer.zero_grad()
     ...     with ozaki.torch.reproducible(dtypes=torch.float32, everything=True):
     ...         for first in range(0, 8, size):
     ...             with gradients.part(first, size):
