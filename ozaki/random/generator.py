@@ -95,7 +95,7 @@ class Generator:
         >>> Generator(1).random((2, 2), np.float32).shape
         (2, 2)
         """
-        dtype, (shape, count) = _float(dtype), _shape(size)
+        dtype, (shape, first, count) = _float(dtype), self._places(size, first)
         return self._made(shape, lambda w: _fractions(w, dtype), dtype.itemsize // 4, first, count)
 
     def uniform(
@@ -114,7 +114,7 @@ class Generator:
         >>> bool((Generator(1).uniform(2, 3, 100) >= 2).all())
         True
         """
-        dtype, (shape, count) = _float(dtype), _shape(size)
+        dtype, (shape, first, count) = _float(dtype), self._places(size, first)
         start, width = dtype.type(low), dtype.type(high) - dtype.type(low)
         return self._made(
             shape, lambda w: _fractions(w, dtype) * width + start, dtype.itemsize // 4, first, count
@@ -130,8 +130,7 @@ class Generator:
         >>> float(abs(Generator(1).standard_normal(1000)).max()) < 8.58
         True
         """
-        dtype, (shape, count) = _float(dtype), _shape(size)
-        first = _in_range("first", first)
+        dtype, (shape, first, count) = _float(dtype), self._places(size, first)
         begin, pairs = first // 2, -(-(first + count) // 2) - first // 2
 
         def numbers(w: Array) -> Array:
@@ -175,7 +174,7 @@ class Generator:
         start, end = integer("low", start), integer("high", end)
         if not -(1 << 63) <= start < end <= 1 << 63:
             raise ValueError(f"integers must be at least low and below high in int64, got {start}, {end}")
-        shape, count = _shape(size)
+        shape, first, count = self._places(size, first)
         return self._made(shape, lambda w: _scaled(w, end - start, start), 2, first, count)
 
     def bernoulli(self, p: float, size: Size = None, *, first: int = 0) -> Any:
@@ -188,7 +187,7 @@ class Generator:
         """
         if not 0 <= p <= 1:
             raise ValueError(f"p must be from 0 to 1, got {p}")
-        shape, count = _shape(size)
+        shape, first, count = self._places(size, first)
         return self._made(shape, lambda w: _fractions(w, _FLOATS[1]) < p, 2, first, count)
 
     def permutation(self, n: int) -> Array:
@@ -200,9 +199,13 @@ class Generator:
         _, count = _shape(integer("n", n))
         return self._made((count,), lambda w: namespace(w).argsort(_wide(w), kind="stable"), 2, 0, count)
 
+    def _places(self, size: Size, first: int) -> tuple[tuple[int, ...] | None, int, int]:
+        """Return a result's shape, None for a single number, its first place, and how many numbers it has."""
+        shape, count = _shape(size)
+        return shape, _in_range("first", first), count
+
     def _made(self, shape: tuple[int, ...] | None, numbers: Any, size: int, first: int, count: int) -> Any:
         """Return numbers of so many words each, made of this call's words."""
-        first = _in_range("first", first)
         if (first + count) * size > 1 << 64:
             raise ValueError(f"a call has 2**64 words, too few for {count} numbers from place {first} on")
         with self._lock:

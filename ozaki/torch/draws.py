@@ -308,28 +308,9 @@ class _OfSamples(Generator):
         super().__init__(seed, like)
         self._part = part
 
-    def random(self, size: Any = None, dtype: Any = np.float64, *, first: int = 0) -> Any:
-        return super().random(size, dtype, first=self._part.place(size))
-
-    def uniform(
-        self,
-        low: float = 0.0,
-        high: float = 1.0,
-        size: Any = None,
-        dtype: Any = np.float64,
-        *,
-        first: int = 0,
-    ) -> Any:
-        return super().uniform(low, high, size, dtype, first=self._part.place(size))
-
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, *, first: int = 0) -> Any:
-        return super().standard_normal(size, dtype, first=self._part.place(size))
-
-    def integers(self, low: int, high: int | None = None, size: Any = None, *, first: int = 0) -> Any:
-        return super().integers(low, high, size, first=self._part.place(size))
-
-    def bernoulli(self, p: float, size: Any = None, *, first: int = 0) -> Any:
-        return super().bernoulli(p, size, first=self._part.place(size))
+    def _places(self, size: Any, first: int) -> tuple[Any, int, int]:
+        shape, _, count = super()._places(size, first)
+        return shape, self._part.place(shape), count
 
 
 _NATIVE = {

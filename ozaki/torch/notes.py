@@ -63,7 +63,7 @@ class Part:
     samples: int
     notes: Notes
 
-    def place(self, shape: tuple[int, ...]) -> int:
+    def place(self, shape: tuple[int, ...] | None) -> int:
         """Return where the numbers of these samples begin in a tensor of the whole batch, in C order.
 
         RuntimeError for tensors without these samples along the first dimension.
@@ -71,6 +71,6 @@ class Part:
         if not shape or shape[0] % self.samples:
             raise RuntimeError(
                 f"in a part of {self.samples} samples random numbers need these along the first dimension, "
-                f"got shape {tuple(shape)}; draw others outside of the part"
+                f"got shape {shape or ()}; draw others outside of the part"
             )
         return prod(shape) // self.samples * self.first
