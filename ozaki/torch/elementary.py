@@ -11,7 +11,7 @@ from ozaki.differentiable import elementary_forms, parts
 from ozaki.elementary import PARTS
 from ozaki.elementary.derivatives import derivative
 from ozaki.torch.functions import check
-from ozaki.torch.operators import new_operator, save, summed_to
+from ozaki.torch.operators import added, new_operator, save, summed_to
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -43,9 +43,8 @@ def _slopes(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 def _slopes_tangent(ctx: Any, dx: Tensor | None, dy: Tensor | None, *_: None) -> Tensor:
     (x, y), (first, second) = ctx.saved_tensors, ctx.orders
-    terms = [*([] if dx is None else [dx * _two(x, y, ctx.name, first + 1, second)])]
-    terms += [] if dy is None else [dy * _two(x, y, ctx.name, first, second + 1)]
-    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+    of_x = None if dx is None else dx * _two(x, y, ctx.name, first + 1, second)
+    return added(of_x, None if dy is None else dy * _two(x, y, ctx.name, first, second + 1))
 
 
 _one = new_operator(

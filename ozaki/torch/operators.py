@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -127,8 +127,14 @@ def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def bilinear(ctx: Any, multiply: Callable[..., Tensor], dx: Tensor | None, dy: Tensor | None) -> Tensor:
     """Return the tangent of a product of the two saved tensors."""
     x, y = ctx.saved_tensors
-    terms = [*([] if dx is None else [multiply(dx, y)]), *([] if dy is None else [multiply(x, dy)])]
-    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+    return added(None if dx is None else multiply(dx, y), None if dy is None else multiply(x, dy))
+
+
+def added(first: Tensor | None, second: Tensor | None) -> Tensor:
+    """Return the sum of what the tangents of two arguments add, of which one may have none."""
+    if first is None or second is None:
+        return cast(Tensor, second if first is None else first)
+    return first + second
 
 
 def _product_tangent(ctx: Any, dx: Tensor | None, dy: Tensor | None, _: None) -> Tensor:
@@ -227,8 +233,7 @@ def _average_tangent(ctx: Any, dx: Tensor | None, dw: Tensor | None, _: None) ->
     (x, weights), dim = ctx.saved_tensors, ctx.option
     shape = torch.broadcast_shapes(x.shape, weights.shape)
     centred = x - with_dimensions(average(x, weights, dim), dim)
-    terms = [*([] if dx is None else [weights * dx]), *([] if dw is None else [centred * dw])]
-    total = terms[0] if len(terms) == 1 else terms[0] + terms[1]
+    total = added(None if dx is None else weights * dx, None if dw is None else centred * dw)
     return sum(total.expand(shape), dim, False) / sum(weights.expand(shape), dim, False)
 
 
