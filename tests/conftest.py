@@ -7,6 +7,7 @@ reads memory that nothing has written shows in a result.
 import gc
 import os
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,8 @@ from tests.shares import mark_others
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
 
+
+GPU = Path(__file__).with_name("gpu")
 
 settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("ci")
@@ -54,7 +57,7 @@ def count_gpus() -> int | str:
 
 def pytest_ignore_collect(collection_path):
     """Some 6,000 tests that would be skipped take their time, too."""
-    return True if collection_path.name == "gpu" and isinstance(count_gpus(), str) else None
+    return True if collection_path == GPU and isinstance(count_gpus(), str) else None
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -32,7 +32,7 @@ def costs() -> dict[str, float]:
 def mark_others(items: list[pytest.Item]) -> None:
     """Mark as slow what is not run: instances whose indices do not add up to a multiple of the share.
 
-    Those that do have each value of every axis that is not longer than the others.
+    Those that do have each value of an axis, where the indices of the others have as many sums as the share.
     """
     told, instances = json.loads(SECONDS.read_text()), defaultdict(list)
     for item in items:
