@@ -37,8 +37,9 @@ def taken(tmp_path, monkeypatch):
     return of
 
 
-def test_half_a_second_and_each_value_of_an_axis(taken):
-    for seconds, lengths in ((2.0, (4, 5)), (3.0, (3, 4, 4)), (1.0, (2, 9))):
+def test_enough_and_each_value_of_an_axis(taken):
+    for times, lengths in ((4, (4, 5)), (6, (3, 4, 4)), (2, (2, 9))):
+        seconds = times * shares.ENOUGH
         found = taken(seconds, *lengths)
         assert [len(set(axis)) for axis in zip(*found, strict=True)] == list(lengths)
         each = seconds / prod(lengths)
