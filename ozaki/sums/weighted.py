@@ -104,16 +104,16 @@ def _of_sums(
         raise ZeroDivisionError("weights must not sum to zero")
 
     def exact(sums: Sequence[tuple[int, int]]) -> float:
-        (total, reliability), moments = ([v * Fraction(2) ** e for v, e in s] for s in (sums[:2], sums[2:]))
+        unit = min(0, *(e for _, e in sums))
+        total, reliability, *moments = (v << (e - unit) for v, e in sums)
         first, second = moments[: len(parts)], moments[len(parts) :]
         if not total:
             raise ZeroDivisionError("weights must not sum to zero")
         above = total * sum(second) - sum(s * s for s in first)
-        below = total * total - ddof * reliability
+        below = total * total * ddof.denominator - (reliability * ddof.numerator << -unit)
         if below <= 0:
             return inf if above else nan
-        ratio = above / below
-        return rounding.ratio(ratio.numerator, ratio.denominator)
+        return rounding.ratio(above * ddof.denominator, below)
 
     def enclosed(sums: list[Enclosure]) -> Enclosure:
         (total, reliability), moments = sums[:2], sums[2:]
