@@ -77,7 +77,7 @@ def suits(kernel, m, n, k, is_complex):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("make", [random_words, random_pairs])
 def test_sizes_to_64(kernel, make):
-    """A third of them, each size by a third of the kernels: all are taken below, by the one that is chosen."""
+    """A third of them, each by a third of the kernels: all are taken below by the one that is chosen."""
     rng = np.random.default_rng(1)
     for n in range(1 + list(KERNELS).index(kernel) % 3, 65, 3):
         if not suits(kernel, n, n, n, make is random_pairs):

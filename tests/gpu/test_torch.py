@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
-from tests.torch import test_draws, test_networks, test_optimizers, test_pooling  # noqa: E402
+from tests.torch import test_draws, test_gradients, test_networks, test_optimizers, test_pooling  # noqa: E402
 from tests.torch.test_everything import CASES, bits, drawn, everything, trained  # noqa: E402
 from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
 
@@ -87,6 +87,43 @@ def test_backward_passes_run_in_the_mode_of_their_caller():
     result, expected, calls = both(gradient, random(40, 30), random(20, 30), sums=True)
     assert calls["mm"] == 2
     assert same_bits(result, expected)
+
+
+@pytest.mark.parametrize("name", test_gradients.NETWORKS)
+def test_gradients_of_parts_have_the_bits_of_a_cpu(name):
+    """Of other parts, added in another order."""
+
+    def gradients(device, parts):
+        model, x, y = test_gradients.made(name)
+        model, x, y = model.to(device), x.to(device), y.to(device)
+        exact = ozaki.torch.ExactGradients(model.parameters())
+        test_gradients.add(exact, model, x, y, parts)
+        exact.write()
+        return [p.grad.cpu() for p in model.parameters()]
+
+    found = gradients("cuda", [(2, 3), (5, 3), (0, 2)])
+    assert all(map(same_bits, found, gradients("cpu", [(0, 8)])))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ozaki.torch.var(x, 1),
+        lambda x: ozaki.torch.norm(x, 0),
+        lambda x: ozaki.torch.cumsum(x, 1),
+        lambda x: ozaki.torch.einsum("ij,kj->ik", x, x),
+    ],
+    ids=["var", "norm", "cumsum", "einsum"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_functions_and_their_derivatives(function, dtype):
+    of = []
+    for x in (random(20, 300, dtype=dtype), random(20, 300, dtype=dtype).cuda()):
+        x.requires_grad_()
+        result = function(x)
+        result.backward(result.detach())
+        of.append((result.detach().cpu(), x.grad.cpu()))
+    assert all(map(same_bits, *of))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
