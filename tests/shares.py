@@ -1,4 +1,4 @@
-"""Which instances of a test an ordinary run takes: as many as fit into a quarter of a second; others are slow.
+"""Which instances of a test an ordinary run takes: as many as a quarter of a second allows; others are slow.
 
 `seconds.json` says what all instances of a test take on one core, where that is a tenth of a second or more,
 and how many there are; `python -m tests.of --measure` writes it. Tests marked `whole` are run whole.
