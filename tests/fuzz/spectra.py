@@ -127,22 +127,29 @@ def spectra(draw: Draw) -> None:
 
 
 def check_triplets(a: np.ndarray) -> None:
-    """A = USVᴴ with orthonormal U and V, and S as LAPACK's."""
-    (u, s, vh), unit = ozaki.linalg.svd(a, full_matrices=False), (max(a.shape) + 8) * 2.0**-52
-    norm = np.linalg.norm(a)
-    for x in (u, vh.conj().T):
-        check("svd: orthonormal", abs(x.conj().T @ x - np.eye(x.shape[1])).max() <= 2 * unit, f"{a!r}")
-    check("svd: residual", np.linalg.norm((u * s) @ vh - a) <= unit * norm, f"{a!r}")
-    check("svd: values", abs(s - np.linalg.svd(a)[1]).max() <= unit * norm, f"{a!r}")
+    """A = USVᴴ with orthonormal U and V, and S as LAPACK's; of a matrix, or of each of a stack."""
+    (u, s, vh), unit = ozaki.linalg.svd(a, full_matrices=False), (max(a.shape[-2:]) + 8) * 2.0**-52
+    norm = np.linalg.matrix_norm(a)
+    for x in (u, vh.conj().mT):
+        check("svd: orthonormal", (_from_orthonormal(x) <= 2 * unit).all(), f"{a!r}")
+    residual = np.linalg.matrix_norm((u * s[..., None, :]) @ vh - a)
+    check("svd: residual", (residual <= unit * norm).all(), f"{a!r}")
+    check("svd: values", (abs(s - np.linalg.svd(a)[1]).max(axis=-1) <= unit * norm).all(), f"{a!r}")
     check_same("svdvals", ozaki.linalg.svdvals(a), s)
 
 
 def check_pairs(h: np.ndarray) -> None:
-    """H = XΛXᴴ with an orthonormal X, and Λ as LAPACK's."""
-    (values, x), unit, norm = ozaki.linalg.eigh(h), (len(h) + 8) * 2.0**-52, np.linalg.norm(h)
-    check("eigh: orthonormal", abs(x.conj().T @ x - np.eye(len(h))).max() <= 2 * unit, f"{h!r}")
-    check("eigh: residual", np.linalg.norm(h @ x - x * values) <= unit * norm, f"{h!r}")
-    check("eigh: values", abs(values - np.linalg.eigvalsh(h)).max() <= unit * norm, f"{h!r}")
+    """H = XΛXᴴ with an orthonormal X, and Λ as LAPACK's; of a matrix, or of each of a stack."""
+    (values, x), unit, norm = ozaki.linalg.eigh(h), (h.shape[-1] + 8) * 2.0**-52, np.linalg.matrix_norm(h)
+    check("eigh: orthonormal", (_from_orthonormal(x) <= 2 * unit).all(), f"{h!r}")
+    residual = np.linalg.matrix_norm(h @ x - x * values[..., None, :])
+    check("eigh: residual", (residual <= unit * norm).all(), f"{h!r}")
+    errors = abs(values - np.linalg.eigvalsh(h)).max(axis=-1)
+    check("eigh: values", (errors <= unit * norm).all(), f"{h!r}")
+
+
+def _from_orthonormal(x: np.ndarray) -> np.ndarray:
+    return abs(x.conj().mT @ x - np.eye(x.shape[-1])).max(axis=(-2, -1))
 
 
 CHECKS = {"linalg: clusters": spectra}

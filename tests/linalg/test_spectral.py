@@ -1,5 +1,7 @@
 """Eigenvalues and singular values: one definition, as accurate as LAPACK's."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from multiword.runtime import compiled
 from ozaki.linalg import rotations, verified
 from tests.cells import cells
 from tests.fuzz.draw import Draw
-from tests.fuzz.spectra import check_pairs, check_triplets, spectra
+from tests.fuzz.spectra import check_pairs, check_triplets, clustered, spectra
 from tests.gpu.same import same_on_the_gpu
 from tests.linalg.test_same_bits import DTYPES, numbers
 from tests.oracle import same
@@ -161,6 +163,20 @@ def test_clusters_of_equal_singular_values(a):
 @pytest.mark.parametrize("case", [1634, 2805, *range(40)])
 def test_a_sample_of_clusters(case):
     spectra(Draw((5, case)))
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_clusters():
+    """In stacks of one shape; the fuzz takes each of its own alone, at another scale, too."""
+    stacks = defaultdict(list)
+    for case in range(100_000):
+        a = clustered(Draw((6, case)))
+        stacks[a.shape, a.dtype].append(a)
+    for several in stacks.values():
+        a = np.stack(several)
+        check_triplets(a)
+        gram = a.conj().mT @ a
+        check_pairs((gram + gram.conj().mT) / 2)
 
 
 def check_bidiagonal(d, e):
