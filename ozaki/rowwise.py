@@ -8,7 +8,7 @@ device can change a bit. The result is then rounded to its dtype.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isqrt, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from ozaki.public import public
 from ozaki.sums.api import mean, sum
 from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
 from ozaki.sums.table import Reduction, means, quotient_dtype, squares
-from ozaki.tuning import ROW_BLOCK, SEARCHED_IN_PARTS, SHORT_ROW
+from ozaki.tuning import ROW_BLOCK, SHORT_ROW
 
 _MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
 
@@ -75,7 +75,7 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
     """
 
     def compute(rows: Array, along: int) -> Array:
-        powers = apply("exp_minus", rows, _largest(rows, along))
+        powers = apply("exp_minus", rows, rows.max(axis=along, keepdims=True))
         powers /= sum(powers, along, keepdims=True)
         return powers
 
@@ -96,7 +96,7 @@ def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
     """
 
     def compute(rows: Array, along: int) -> Array:
-        largest = _largest(rows, along)
+        largest = rows.max(axis=along, keepdims=True)
         result = rows - largest
         result -= _log_of_sum(rows, largest, along)
         return result
@@ -122,7 +122,7 @@ def logsumexp(x: Array, axis: Axis = None, out: Out = None, keepdims: bool = Fal
     """
 
     def compute(rows: Array, along: int) -> Array:
-        largest = _largest(rows, along)
+        largest = rows.max(axis=along, keepdims=True)
         result = largest + _log_of_sum(rows, largest, along)
         return namespace(rows).where(abs(largest) == np.inf, largest, result)
 
@@ -236,8 +236,8 @@ def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """
 
     def compute(rows: Array, along: int) -> Array:
-        result = 1.0 / mean(1.0 / abs(rows), along, keepdims=True)
-        return namespace(rows).where(_largest(-rows, along) > 0.0, np.nan, result)
+        inverses = namespace(rows).where(rows < 0.0, np.nan, 1.0 / abs(rows))
+        return 1.0 / mean(inverses, along, keepdims=True)
 
     return _reduced(x, axis, out, keepdims, compute, np.nan)
 
@@ -250,35 +250,8 @@ def _scale(rows: Array, along: int, eps: float) -> Array:
 def _log_of_sum(rows: Array, largest: Array, along: int) -> Array:
     """Return log Σ e**(x − largest), e of the first largest number counting as exactly 1."""
     powers = apply("exp_minus", rows, largest)
-    _put_first(powers, _first_largest(rows, along), along)
+    _put_first(powers, rows.argmax(axis=along), along)
     return apply("log1p", sum(powers, along, keepdims=True))
-
-
-def _largest(rows: Array, along: int) -> Array:
-    """Return the largest number of each row, which one of one number still has."""
-    if _few_and_long(rows, along):
-        return namespace(rows).take_along_axis(rows, _first_largest(rows, along)[:, None], 1)
-    return rows.max(axis=along, keepdims=True)
-
-
-def _first_largest(rows: Array, along: int) -> Array:
-    """Return where the first of the largest numbers of each row is, or its first NaN."""
-    if not _few_and_long(rows, along):
-        return rows.argmax(axis=along)
-    xp, (count, n) = namespace(rows), rows.shape
-    size = isqrt(n)
-    whole = n - n % size
-    first = rows[:, :whole].reshape(count, -1, size).argmax(axis=2) + xp.arange(0, whole, size)
-    last = rows[:, whole - 1 :].argmax(axis=1) + (whole - 1)
-    candidates = xp.concatenate([first, last[:, None]], axis=1)
-    best = xp.take_along_axis(rows, candidates, 1).argmax(axis=1)
-    return xp.take_along_axis(candidates, best[:, None], 1)[:, 0]
-
-
-def _few_and_long(rows: Array, along: int) -> bool:
-    """Whether rows are searched in parts: CuPy gives one block of threads to each row."""
-    few, long = SEARCHED_IN_PARTS
-    return along == 1 and is_cupy(rows) and len(rows) <= few and rows.shape[1] >= long
 
 
 def _put_first(powers: Array, first: Array, along: int) -> None:
@@ -291,7 +264,7 @@ def _put_first(powers: Array, first: Array, along: int) -> None:
 def _each(x: Any, axis: Axis, out: Out, compute: Compute, *affine: Any, kernel: str = "") -> Any:
     """Return as many numbers as x has, times a weight and plus a bias.
 
-    kernel : what `rowwise_cuda` computes in place of `compute`, if it takes the rows.
+    kernel : what `rowwise_cuda` computes in place of `compute`, on a GPU.
     """
     x, dtype = _floats(x)
     axes = tuple(sorted(axes_of(axis, x.ndim)))
@@ -366,15 +339,15 @@ def _by_rows(
 
 
 def _on_gpu(rows: Array, compute: Callable[[Array], Array], dtype: np.dtype, kernel: str) -> Array:
-    """Return results of rows, rounded: by a kernel where one takes them, but for what it leaves in doubt."""
-    if not kernel or not rowwise_cuda.takes(kernel, rows):
+    """Return results of rows, rounded: by a kernel where there is one, but for what it leaves in doubt."""
+    if not kernel:
         return _rounded(compute(rows), dtype)
+    if rows.dtype.name not in rowwise_cuda.TYPES:
+        rows = to_float64(rows)
     result, doubtful = rowwise_cuda.run(kernel, namespace(rows).ascontiguousarray(rows))
-    if kernel == "logsumexp":
-        result = _rounded(result, dtype)
     if doubtful is not None:
-        result[doubtful] = _rounded(compute(rows[doubtful]), dtype)
-    return result
+        result[doubtful] = _rounded(compute(rows[doubtful]), result.dtype)
+    return result if result.dtype == dtype else _rounded(result, dtype)
 
 
 def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtype) -> Array:

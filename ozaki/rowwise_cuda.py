@@ -1,6 +1,8 @@
-"""Softmax and its logarithms of rows as one kernel: the largest number, the powers and their exact sum.
+"""Softmax and its logarithms of rows on a GPU.
 
-`rowwise.cu` has the steps; exp(x − m) is the text that every machine evaluates, printed.
+`rowwise.cuh` has the steps: the largest number, the powers and their exact sum, the results. `rowwise.cu`
+takes all of them for a row in one kernel; where rows are long and few, `rowwise_parts.cu` divides them among
+blocks, a kernel a step. exp(x − m) and log1p are the texts that every machine evaluates, printed.
 """
 
 from __future__ import annotations
@@ -14,10 +16,9 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
-from ozaki.elementary.api import apply
 from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
-from ozaki.tuning import SEARCHED_IN_PARTS, SHORT_ROW
+from ozaki.tuning import SHORT_ROW
 
 WARP, MOST_THREADS = 32, 256
 """Threads that have a row of up to LONG_FOR_A_WARP numbers, and a longer one."""
@@ -25,50 +26,75 @@ WARP, MOST_THREADS = 32, 256
 _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
 """Warps of a block that have a row each, or whose threads have, and blocks to a multiprocessor at most."""
 
+_FEW_SHORT = 4096
+"""Rows beyond which a thread has one of fewer than SHORT_ROW numbers."""
+
 _MOST_KEPT = 4096
-"""Powers of a row that a block keeps: its shared memory has 48 KB, of which 16 are for threads."""
+"""Numbers of a row that one block has: its shared memory has 48 KB, of which 14 are for threads, and the rest
+for powers, which softmax of longer rows computes twice."""
 
-_FEW_SHORT, _LONG_FOR_A_BLOCK = 4096, 1 << 18
-"""Rows beyond which a thread has one of fewer than SHORT_ROW numbers; numbers of a row, at most, where rows
-are few: one block has all of it."""
+_PARTS, _LEAST_PART = 4, 1024
+"""Parts to a multiprocessor at most, and numbers of one at least, where longer rows are divided."""
 
-_TYPES = {"float32": "float", "float64": "double"}
+_LARGEST, _SUM = 24, 32
+"""Bytes of what a part keeps for the next step (`rowwise_parts.cu` compares them)."""
 
-
-def takes(kind: str, rows: Array) -> bool:
-    """Return whether there is a kernel for such rows: not for few very long ones."""
-    (count, n), most = rows.shape, _MOST_KEPT if kind == "softmax" else _LONG_FOR_A_BLOCK
-    few, _ = SEARCHED_IN_PARTS
-    return (n <= most or (count > few and kind != "softmax")) and rows.dtype.name in _TYPES
+TYPES = {"float32": "float", "float64": "double"}
+"""The dtypes of rows that there are kernels for."""
 
 
 def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     """Return "softmax", "log_softmax" or "logsumexp" of contiguous rows, and which are in doubt, if some are.
 
-    logsumexp is float64, one number a row; the others have the dtype of the rows.
+    logsumexp is one number a row; all have the dtype of the rows.
     """
     xp, (count, n) = namespace(rows), rows.shape
-    kept, sizes = kind == "softmax", (np.int64(count), np.int64(n))
-    out, state = xp.empty_like(rows), xp.zeros(1 + (count + 31) // 32, np.uint32)
-    largest, sums = xp.empty((2, count, 1))
-    if n < SHORT_ROW and count > _FEW_SHORT:
-        threads, teams = 1, WARP * _WARPS
+    out = xp.empty((count, 1), rows.dtype) if kind == "logsumexp" else xp.empty_like(rows)
+    state = xp.zeros(1 + (count + 31) // 32, np.uint32)
+    parts, size = _division(count, n)
+    if parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
+        _in_parts(kind, rows, out, state, parts, size)
     else:
-        threads, teams = (WARP, _WARPS) if n <= _LONG_FOR_A_WARP else (MOST_THREADS, 1)
-    kernel = _kernel("rows", rows.dtype.name, threads, kept, xp.cuda.runtime.getDevice())
-    arguments = (rows, out, largest, sums, state, *sizes)
-    kernel((_blocks(-(-count // teams)),), (threads * teams,), arguments, shared_mem=8 * teams * n * kept)
-    if not kept:
-        logarithms = apply("log1p", sums)
-        if kind == "logsumexp":
-            out = xp.where(abs(largest) == np.inf, largest, largest + logarithms)
-        else:
-            kernel = _kernel("differences", rows.dtype.name, threads, kept, xp.cuda.runtime.getDevice())
-            given = (rows, largest, logarithms, out, *sizes)
-            kernel((_blocks(-(-rows.size // MOST_THREADS)),), (MOST_THREADS,), given)
+        _at_once(kind, rows, out, state)
     if not int(state[0]):
         return out, None
     return out, xp.flatnonzero(xp.unpackbits(state[1:].view(np.uint8), bitorder="little")[:count])
+
+
+def _at_once(kind: str, rows: Array, out: Array, state: Array) -> None:
+    """Write the results of rows that a team of threads has each."""
+    count, n = rows.shape
+    if n < SHORT_ROW and count > _FEW_SHORT:
+        team, teams = 1, WARP * _WARPS
+    else:
+        team, teams = (WARP, _WARPS) if n <= _LONG_FOR_A_WARP else (MOST_THREADS, 1)
+    kernel = _kernel("rows", kind, rows.dtype.name, team, rows.data.device_id)
+    shared = 8 * teams * n if kind == "softmax" else 0
+    arguments = (rows, out, state, np.int64(count), np.int64(n))
+    kernel((_blocks(-(-count // teams)),), (team * teams,), arguments, shared_mem=shared)
+
+
+def _in_parts(kind: str, rows: Array, out: Array, state: Array, parts: int, size: int) -> None:
+    """Write the results of rows that are divided among blocks."""
+    xp, (count, n) = namespace(rows), rows.shape
+    largest, sums = (xp.empty(count * parts * bytes_, np.uint8) for bytes_ in (_LARGEST, _SUM))
+    sizes = tuple(map(np.int64, (count, n, parts, size)))
+    for name, arrays in (
+        ("largest_of_parts", (rows, largest)),
+        ("sums_of_parts", (rows, largest, sums, state)),
+        ("results_of_parts", (rows, largest, sums, out, state)),
+    ):
+        kernel = _kernel(name, kind, rows.dtype.name, MOST_THREADS, rows.data.device_id)
+        kernel((_blocks(count * parts),), (MOST_THREADS,), (*arrays, *sizes))
+
+
+def _division(count: int, n: int) -> tuple[int, int]:
+    """Return how many parts a row has, enough of them to fill a GPU, and the numbers of a part."""
+    if n <= _MOST_KEPT:
+        return 1, n
+    parts = max(1, min(_PARTS * multiprocessors() // count, n // _LEAST_PART))
+    size = -(-n // (parts * MOST_THREADS)) * MOST_THREADS
+    return -(-n // size), size
 
 
 def _blocks(most: int) -> int:
@@ -76,15 +102,18 @@ def _blocks(most: int) -> int:
 
 
 @cache
-def _kernel(name: str, dtype: str, team: int, softmax: bool, device: int) -> Any:
-    return from_text(source(dtype, team, softmax), name, device)
+def _kernel(name: str, kind: str, dtype: str, team: int, device: int) -> Any:
+    file = "rowwise.cu" if name == "rows" else "rowwise_parts.cu"
+    return from_text(source(file, kind, dtype, team), name, device)
 
 
-def source(dtype: str, team: int, softmax: bool) -> str:
-    """Return the kernels in CUDA for rows of a dtype, each of a team of threads."""
+def source(file: str, kind: str, dtype: str, team: int) -> str:
+    """Return the kernels of a file in CUDA, for rows of a dtype and teams of so many threads."""
+    functions = (("exp_minus", "exp"), *([] if kind == "softmax" else [("log1p", "log")]))
     texts = (
-        device_function(Program("exp_minus", False, last), name)
-        for name, last in (("quick", False), ("longer", True))
+        device_function(Program(function, False, last), f"{text}_{name}")
+        for function, name in functions
+        for text, last in (("quick", False), ("longer", True))
     )
-    constants = f"typedef {_TYPES[dtype]} T;\n#define TEAM {team}\n#define SOFTMAX {int(softmax)}\n"
-    return "\n".join([*texts, constants, expanded(Path(__file__).with_name("rowwise.cu"))])
+    constants = f"typedef {TYPES[dtype]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
+    return "\n".join([*texts, constants, expanded(Path(__file__).with_name(file))])

@@ -248,9 +248,6 @@ ROW_BLOCK = 1 << 15
 SHORT_ROW = 32
 """Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""
 
-SEARCHED_IN_PARTS = 256, 1 << 14
-"""So many rows at most, of so many numbers at least, are searched in parts on a GPU."""
-
 # --- sparse matrices ---
 
 SPARSE_COLUMNS = 32

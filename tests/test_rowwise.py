@@ -9,7 +9,6 @@ import pytest
 import ozaki
 from multiword.rounding import round_to
 from multiword.runtime.compiled import numpy_forms
-from ozaki import rowwise
 from ozaki.elementary.api import FORMATS
 from ozaki.public import PUBLIC
 from tests.rowwise import DEFINITIONS, NOT_FINITE, POSITIVE
@@ -111,16 +110,3 @@ def test_rows_of_many_blocks():
     x = drawn("", 300, 500, dtype=np.float32)
     assert same(ozaki.softmax(x, -1), np.concatenate([ozaki.softmax(row[None], -1) for row in x]))
     assert ozaki.softmax(x).sum(dtype=float) == pytest.approx(1)
-
-
-def test_the_first_of_the_largest_is_found_in_parts(monkeypatch):
-    """As a GPU searches few long rows: ties, NaN, a part that is shorter, rows of a single part."""
-    rng = np.random.default_rng(3)
-    for n in (1, 2, 3, 4, 90, 100, 101):
-        rows = rng.integers(0, 3, (50, n)).astype(float)
-        rows[rng.random(rows.shape) < 0.02] = np.nan
-        first, largest = rows.argmax(axis=1), rows.max(axis=1, keepdims=True)
-        with monkeypatch.context() as patch:
-            patch.setattr(rowwise, "_few_and_long", lambda *_: True)
-            assert same(rowwise._first_largest(rows, 1), first)
-            assert same(rowwise._largest(rows, 1), largest)

@@ -1,25 +1,35 @@
-"""Softmax and its logarithms on a GPU: the kernel without one.
+"""Softmax and its logarithms on a GPU: the kernels without one.
 
-`tests/gpu/test_families.py` compares its bits on one.
+`tests/gpu/test_rowwise.py` compares their bits on one.
 """
 
 import ctypes
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ozaki
 from multiword.runtime.kernels import OPTIONS
+from ozaki import rowwise_cuda
 from ozaki.rowwise_cuda import MOST_THREADS, WARP, source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
+
+KINDS = ("log_softmax", "softmax", "logsumexp")
+
+TEAM = 4
+"""Threads of a block of this CPU: they meet as those of a GPU do."""
 
 SHIM = """
 #include <cmath>
 #include <cstring>
 #include <algorithm>
+#include <pthread.h>
 using std::max;
 using std::min;
 #define __device__
@@ -27,9 +37,14 @@ using std::min;
 #define __forceinline__
 #define __shared__ static
 #define __launch_bounds__(x)
-static struct { long long x; } threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
-static void __syncthreads() {}
-static void __syncwarp() {}
+static thread_local struct { long long x; } threadIdx, blockIdx, blockDim, gridDim;
+static pthread_barrier_t met;
+static int ready = pthread_barrier_init(&met, nullptr, 4);
+static void __syncthreads() { pthread_barrier_wait(&met); }
+static void __syncwarp() { __syncthreads(); }
+extern "C" void be(int thread, int block, int blocks) {
+  threadIdx.x = thread, blockIdx.x = block, blockDim.x = 4, gridDim.x = blocks;
+}
 static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
@@ -43,10 +58,10 @@ static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dsqrt_rn(double x) { return sqrt(x); }
 static int __clzll(long long x) { return __builtin_clzll(x); }
-static void atomicAdd(unsigned* x, unsigned y) { *x += y; }
-static void atomicOr(unsigned* x, unsigned y) { *x |= y; }
+static void atomicAdd(unsigned* x, unsigned y) { __atomic_fetch_add(x, y, __ATOMIC_RELAXED); }
+static void atomicOr(unsigned* x, unsigned y) { __atomic_fetch_or(x, y, __ATOMIC_RELAXED); }
 """
-"""CUDA's words, for one thread of a CPU."""
+"""CUDA's words, for four threads of a CPU that are a block."""
 
 CONVERSION = re.compile(r'asm\("cvt[^"]*" : "=\w"\((\w+)\) : "\w"\((\w+)\)\);')
 OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
@@ -55,46 +70,72 @@ OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 def for_host(text):
     """CUDA's source as C++, whose own conversions keep subnormal numbers."""
     text = OTHER.sub("", CONVERSION.sub(r"\1 = \2;", text))
-    return SHIM + text.replace("extern __shared__ double kept[]", "static double kept[99]")
+    return SHIM + text.replace("extern __shared__ double powers[]", "static double powers[999]")
 
 
+def all_kernels(kind, dtype, team):
+    """The sources of the kernels for rows of a team and for those in parts, as one."""
+    parts = Path(rowwise_cuda.__file__).with_name("rowwise_parts.cu").read_text()
+    return source("rowwise.cu", kind, dtype, team) + parts.replace('#include "ozaki/rowwise.cuh"', "")
+
+
+@pytest.mark.parametrize("team", [MOST_THREADS, WARP, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("softmax", [True, False])
-@pytest.mark.parametrize(
-    "team", [WARP, *(pytest.param(t, marks=pytest.mark.slow) for t in (1, MOST_THREADS))]
-)
-def test_compiles_without_contraction(team, softmax, dtype):
-    text = source(dtype, team, softmax)
-    for architecture in (ARCHITECTURE, *OTHERS) if dtype == "float32" and softmax else (ARCHITECTURE,):
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiles_without_contraction(kind, dtype, team):
+    """For other architectures a kind is enough: the source has no branches that depend on them."""
+    text = (all_kernels if team == MOST_THREADS else partial(source, "rowwise.cu"))(kind, dtype, team)
+    for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" else (ARCHITECTURE,):
         ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
         assert not FLUSHING.findall(ptx)
 
 
-@pytest.fixture(scope="module", params=["float32", "float64"])
-def kernels(request, tmp_path_factory):
-    """The dtype, and its kernels for sums and for softmax, compiled for one thread of this CPU."""
-    folder = tmp_path_factory.mktemp("rows")
-    return request.param, *(compiled(source(request.param, 1, softmax), folder) for softmax in (False, True))
-
-
 def compiled(text, folder):
-    """The kernel `rows` of a source, for one thread of this CPU."""
+    """The kernels of a source, for this CPU."""
     if not (compiler := shutil.which("g++")):
         pytest.skip("no g++")
     name = folder / f"{abs(hash(text))}"
     name.with_suffix(".cpp").write_text(for_host(text))
-    flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+    flags = ("-std=c++17", "-O0", "-ffp-contract=off", "-shared", "-fPIC", "-w")
     subprocess.run([compiler, *flags, f"{name}.cpp", "-o", f"{name}.so"], check=True)
-    return ctypes.CDLL(f"{name}.so").rows
+    return ctypes.CDLL(f"{name}.so")
 
 
-def run(kernel, x):
-    """Softmax, the largest numbers, the sums and the state."""
-    out, largest, sums = np.full_like(x, -1), *np.full((2, len(x)), -1.0)
-    state = np.zeros(1 + (len(x) + 31) // 32, np.uint32)
-    arrays = (ctypes.c_void_p(a.ctypes.data) for a in (x, out, largest, sums, state))
-    kernel(*arrays, *map(ctypes.c_longlong, x.shape))
-    return out, largest, sums, state
+def launched(library, name, blocks, arrays, *sizes):
+    """Run a kernel, the last of its blocks first."""
+    arguments = [ctypes.c_void_p(a.ctypes.data) for a in arrays] + [ctypes.c_longlong(n) for n in sizes]
+
+    def of_thread(thread):
+        for block in reversed(range(blocks)):
+            library.be(thread, block, blocks)
+            library[name](*arguments)
+
+    with ThreadPoolExecutor(TEAM) as threads:
+        list(threads.map(of_thread, range(TEAM)))
+
+
+def run(kind, library, x, size=0):
+    """The results and the state: of rows that a block has, or of parts of so many numbers."""
+    count, n = x.shape
+    out, state = results(kind, x), np.zeros(1 + (count + 31) // 32, np.uint32)
+    if not size:
+        launched(library, "rows", 3, (x, out, state), count, n)
+        return out, state
+    sizes = count, n, -(-n // size), size
+    largest, sums = found(sizes[2] * count)
+    launched(library, "largest_of_parts", 3, (x, largest), *sizes)
+    launched(library, "sums_of_parts", 3, (x, largest, sums, state), *sizes)
+    launched(library, "results_of_parts", 3, (x, largest, sums, out, state), *sizes)
+    return out, state
+
+
+def results(kind, x):
+    return np.full((len(x), 1 if kind == "logsumexp" else x.shape[1]), -1, x.dtype)
+
+
+def found(parts):
+    """Memory for the largest numbers, and for the words of the sums."""
+    return np.zeros((parts, 3)), np.zeros((parts, 4), np.uint64)
 
 
 def rows(rng, dtype):
@@ -109,30 +150,48 @@ def rows(rng, dtype):
     return x.astype(dtype)
 
 
-@pytest.mark.parametrize("n", [1, 2, 60])
-def test_the_bits_of_a_cpu(kernels, n):
-    dtype, sums_of, softmax = kernels
-    x = np.ascontiguousarray(rows(np.random.default_rng(5), dtype)[:, :n])
-    out, *_, state = run(softmax, x)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bits_of_a_cpu(kind, dtype, tmp_path):
+    """Of rows at once, and in parts, whose last is shorter."""
+    library = compiled(all_kernels(kind, dtype, TEAM), tmp_path)
+    for n in (1, 2, 60):
+        x = np.ascontiguousarray(rows(np.random.default_rng(5), dtype)[:, :n])
+        expected = getattr(ozaki, kind)(x, 1)
+        for count, size in ((len(x), 0), (120, 23), (120, n)):
+            out, state = run(kind, library, x[:count], size)
+            assert not state.any()
+            assert out.tobytes() == expected[:count].tobytes()
+    for n in (2**32 - 1, 2**32, 2**33 + 1, 2**63 - 1):
+        check_sum_of_ones(kind, library, n, dtype)
+
+
+def check_sum_of_ones(kind, library, n, dtype):
+    """The longest rows: n equal numbers, of which there are four, and their sum is multiplied."""
+    x, state = np.zeros((1, 4), dtype), np.zeros(2, np.uint32)
+    out, (largest, sums) = results(kind, x), found(1)
+    sizes = 1, n, 1, 4
+    launched(library, "largest_of_parts", 1, (x, largest), *sizes)
+    launched(library, "sums_of_parts", 1, (x, largest, sums, state), *sizes)
+    total = int.from_bytes(sums[:, :3].tobytes(), "little") // 4 * n
+    sums[:, :3] = np.frombuffer(total.to_bytes(24, "little", signed=True), np.uint64)
+    launched(library, "results_of_parts", 1, (x, largest, sums, out, state), *sizes)
+    logarithm = ozaki.log1p(float(n - 1))
+    expected = {"softmax": 1 / n, "log_softmax": -logarithm, "logsumexp": logarithm}[kind]
+    assert (out == np.array(expected, dtype)).all()
     assert not state.any()
-    assert out.tobytes() == ozaki.softmax(x, 1).tobytes()
-    _, largest, sums, state = run(sums_of, x)
-    assert not state.any()
-    assert np.array_equal(largest, x.max(axis=1), equal_nan=True)
-    finite = np.isfinite(largest)
-    result = largest[finite] + ozaki.log1p(sums[finite])
-    assert result.astype(dtype).tobytes() == ozaki.logsumexp(x[finite], 1).tobytes()
-    assert np.isnan(sums[~finite]).all()
 
 
 def test_sums_that_lose_bits_are_in_doubt_or_right(tmp_path):
     """With units so large that most rows lose some: where rounding may depend on these, it is said."""
-    text = source("float64", 1, False)
+    text = all_kernels("softmax", "float64", TEAM)
     assert text.count("UNIT = 158") == 1
-    x = np.random.default_rng(9).standard_normal((3000, 40)) * 9
-    expected = run(compiled(text, tmp_path), x)[2]
-    _, _, sums, state = run(compiled(text.replace("UNIT = 158", "UNIT = 60"), tmp_path), x)
-    doubt = np.unpackbits(state[1:].view(np.uint8), bitorder="little")[: len(x)].astype(bool)
-    assert 300 < doubt.sum() < 2900
-    assert sums[~doubt].tobytes() == expected[~doubt].tobytes()
-    assert sums[doubt].tobytes() != expected[doubt].tobytes()
+    x = np.random.default_rng(9).standard_normal((300, 40)) * 9
+    expected = ozaki.softmax(x, 1)
+    library = compiled(text.replace("UNIT = 158", "UNIT = 60"), tmp_path)
+    for size in (0, 15):
+        out, state = run("softmax", library, x, size)
+        doubt = np.unpackbits(state[1:].view(np.uint8), bitorder="little")[: len(x)].astype(bool)
+        assert 30 < doubt.sum() < 290
+        assert out[~doubt].tobytes() == expected[~doubt].tobytes()
+        assert out[doubt].tobytes() != expected[doubt].tobytes()

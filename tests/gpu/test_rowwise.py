@@ -7,10 +7,9 @@ import ozaki
 from ozaki import rowwise, rowwise_cuda
 from tests.gpu.same import same_on_the_gpu
 from tests.rowwise import DEFINITIONS, POSITIVE
-from tests.test_rowwise_cuda import rows
+from tests.test_rowwise_cuda import KINDS, rows
 
 pytestmark = pytest.mark.gpu
-KERNELS = ("softmax", "log_softmax", "logsumexp")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
@@ -36,7 +35,7 @@ def test_rows_of_every_kind_and_length(name, dtype):
         same_on_the_gpu(function, rng.exponential(3, shape).astype(dtype), axis=1)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KINDS)
 def test_rows_in_doubt_are_computed_without_the_kernel(cupy, name, monkeypatch):
     """Some that are not: their results are kept, and the kernel's replaced."""
     x = np.random.default_rng(2).standard_normal((70, 50))
@@ -52,3 +51,49 @@ def test_rows_in_doubt_are_computed_without_the_kernel(cupy, name, monkeypatch):
     monkeypatch.setattr(rowwise.rowwise_cuda, "run", doubting)
     same_on_the_gpu(getattr(ozaki, name), x, axis=1)
     assert computed == [name]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("name", KINDS)
+def test_long_rows_in_parts(name, dtype):
+    """Of one part, of several and of as many as a GPU takes, in rows and in columns."""
+    rng, function = np.random.default_rng(3), getattr(ozaki, name)
+    for shape in ((1, 100_000), (3, 300_001), (1, 10_000_000), (700, 5000), (133, 9001)):
+        x = (rng.standard_normal(shape) * 30).astype(dtype)
+        same_on_the_gpu(function, x, axis=1)
+        if x.size < 10_000_000:
+            same_on_the_gpu(function, np.asfortranarray(x), axis=1)
+            same_on_the_gpu(function, np.ascontiguousarray(x.T), axis=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("name", KINDS)
+def test_long_rows_of_every_kind(name, dtype):
+    """NaN, Inf and the largest number in one part or in two."""
+    rng, function = np.random.default_rng(4), getattr(ozaki, name)
+    x = rng.standard_normal((12, 40_000)).astype(dtype)
+    x[0, -1], x[1, 20_000], x[2, :2] = np.nan, np.inf, (np.inf, -np.inf)
+    x[3], x[4, 1:], x[5, ::2], x[6, :-1] = -np.inf, -np.inf, -np.inf, -np.inf
+    x[7, [5, 39_000]], x[8], x[9], x[9, 7] = 9.0, 0.5, -6e4, 3.0
+    x[10], x[11, [0, -1]] = rng.integers(-2, 3, 40_000), (np.nan, np.inf)
+    same_on_the_gpu(function, x, axis=1)
+    same_on_the_gpu(function, x[:, ::-1], axis=1)
+
+
+@pytest.mark.parametrize("shape", [(900, 40), (5, 30_000)])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_sums_lose_is_found_by_the_kernels(name, shape, monkeypatch):
+    """With units so large that sums lose some: rows in doubt are computed again, and the others are right."""
+    text, doubts = rowwise_cuda.source, []
+    monkeypatch.setattr(rowwise_cuda, "source", lambda *a: text(*a).replace("UNIT = 158", "UNIT = 60"))
+    monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
+    compute = rowwise_cuda.run
+
+    def noted(kind, x):
+        result, doubtful = compute(kind, x)
+        doubts.append(0 if doubtful is None else len(doubtful))
+        return result, doubtful
+
+    monkeypatch.setattr(rowwise_cuda, "run", noted)
+    same_on_the_gpu(getattr(ozaki, name), np.random.default_rng(4).standard_normal(shape) * 9, axis=1)
+    assert doubts[0] > 0
