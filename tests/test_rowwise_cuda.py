@@ -195,3 +195,14 @@ def test_sums_that_lose_bits_are_in_doubt_or_right(tmp_path):
         assert 30 < doubt.sum() < 290
         assert out[~doubt].tobytes() == expected[~doubt].tobytes()
         assert out[doubt].tobytes() != expected[doubt].tobytes()
+
+
+def test_parts_are_rows(monkeypatch):
+    """All of a row is in its parts, none of which is empty; they are no more than a GPU takes at once."""
+    monkeypatch.setattr(rowwise_cuda, "multiprocessors", lambda: 132)
+    for count in (1, 3, 132, 600):
+        for n in (1, 4096, 4097, 5000, 100_000, 300_001, 10**7, 2**40):
+            parts, size = rowwise_cuda._division(count, n)
+            assert (parts - 1) * size < n <= parts * size
+            assert parts == 1 or (count * parts <= 4 * 132 and size >= 1024)
+    assert rowwise_cuda._division(1, 10**7)[0] > 400
