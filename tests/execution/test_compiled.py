@@ -196,7 +196,7 @@ def expected():
     return {code: run(code) for code in (PRODUCT, NUMBERS, THREE)}
 
 
-@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("missing", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_no_bit_changes_without_numba(tmp_path, missing, expected):
     """It is not installed, or told not to compile."""
     (tmp_path / "numba.py").write_text("raise ImportError('no numba')")
@@ -283,6 +283,7 @@ class TestFiles:
     def test_where_none_can_be_written_all_is_compiled(self, expected):
         assert run(NUMBERS, NUMBA_CACHE_DIR="/dev/null/folder") == expected[NUMBERS]
 
+    @pytest.mark.slow
     def test_a_full_disk_leaves_none(self, tmp_path, expected):
         limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
         assert run(limit + NUMBERS, NUMBA_CACHE_DIR=str(tmp_path)) == expected[NUMBERS]

@@ -42,6 +42,12 @@ HERE = [kernel.name for kernel in available_kernels()]
 each_kernel = pytest.mark.parametrize(
     "kernel", HERE or [pytest.param(None, marks=pytest.mark.skip("none here"))]
 )
+the_best_kernel = pytest.mark.parametrize(
+    "kernel",
+    [pytest.param(kernel, marks=[pytest.mark.slow] if i else []) for i, kernel in enumerate(HERE)]
+    or [pytest.param(None, marks=pytest.mark.skip("none here"))],
+)
+"""Others are slow: whoever takes them waits seconds for code that `python -m ozaki compile` leaves out."""
 
 INSTRUCTIONS = {
     "amx": ("tdpbusd", "tileloadd", "vpdpbusd"),
@@ -314,7 +320,7 @@ def test_stacks_with_a_long_inner_dimension(kernel, shape):
     assert got.tobytes() == want.tobytes()
 
 
-@each_kernel
+@the_best_kernel
 @cells(kind=KINDS, dtype=FACES)
 def test_small_products_by_one_call(kernel, kind, dtype):
     """Single ones, and stacks of which some are left to the pipeline, have its bits."""
