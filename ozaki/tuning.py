@@ -182,6 +182,10 @@ SHORT_POWERS = 32
 VARIANCE_TERMS = 1 << 12
 """Numbers whose variance is enclosed one by one, in two passes, sooner than from exact sums."""
 
+WEIGHTED_TERMS = 64
+"""Numbers whose weighted mean or variance is enclosed one by one sooner than from exact sums; of few outputs
+as many as `VARIANCE_TERMS` in all."""
+
 GROUPS_PER_NUMBER = 4
 """With more groups than that, those that have no number are left out: 10,000 numbers of all sizes in 10⁶
 groups took 0.9 GB."""

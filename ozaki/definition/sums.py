@@ -83,3 +83,42 @@ def rounded_variance(x: Iterable[float], ddof: Fraction = Fraction(0), target: F
     if n <= ddof:
         return inf if deviations else nan
     return nearest(deviations / (n - ddof), target)
+
+
+def rounded_weighted_mean(x: Iterable[float], w: Iterable[float], target: Format = FP64) -> float:
+    """Return RN(Σwx / Σw) of finite numbers, with Σw > 0; zeros have the sign of the sum.
+
+    >>> rounded_weighted_mean([1.0, 3.0], [3.0, 1.0])
+    1.5
+    """
+    xs, ws = list(x), list(w)
+    products = (Fraction(v) * Fraction(a) for v, a in zip(ws, xs, strict=True))
+    value = sum(products, Fraction(0)) / sum(map(Fraction, ws))
+    return nearest(value, target) if value else rounded_dot(xs, ws, target)
+
+
+def rounded_weighted_variance(
+    x: Iterable[float],
+    w: Iterable[float],
+    reliable: bool = False,
+    ddof: Fraction = Fraction(0),
+    target: Format = FP64,
+) -> float:
+    """Return RN((Σwx² − (Σwx)²/W) / (W − ddof·A/W)) of finite numbers, with W = Σw > 0.
+
+    A is Σw² where the weights are reliabilities, and W where they are frequencies.
+
+    >>> rounded_weighted_variance([1.0, 3.0], [3.0, 1.0], ddof=Fraction(1))
+    1.0
+    """
+    xs, ws = list(x), [Fraction(v) for v in w]
+    if not all(map(isfinite, xs)):
+        return nan
+    total, squares = sum(ws, Fraction(0)), sum((v * v for v in ws), Fraction(0))
+    first, second = (
+        sum((v * Fraction(a) ** k for v, a in zip(ws, xs, strict=True)), Fraction(0)) for k in (1, 2)
+    )
+    deviations, left = second - first * first / total, total - ddof * (squares / total if reliable else 1)
+    if left <= 0:
+        return inf if deviations else nan
+    return nearest(deviations / left, target)

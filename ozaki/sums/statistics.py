@@ -25,7 +25,7 @@ from ozaki.sums.arguments import (
     reduced_shape,
     weights_along,
 )
-from ozaki.sums.exact import moments
+from ozaki.sums.exact import moments, rows
 from ozaki.sums.exact.summands import products
 from ozaki.sums.table import (
     ABOUT_GIVEN,
@@ -192,6 +192,7 @@ def _weighted_spread(
         averages,
         quotient_dtype,
         on_gpu=moments.averages,
+        on_cpu=rows.averages,
         groups_on_gpu=moments.group_averages,
     ),
     torch="average",

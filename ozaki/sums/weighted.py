@@ -18,7 +18,7 @@ from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy
 from multiword.runtime.options import exactly
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import columns_of, weights_along
-from ozaki.sums.exact import moments
+from ozaki.sums.exact import moments, rows
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.powers import Factors, product_sums, rounded_of_sums
@@ -84,8 +84,10 @@ def weighted_variances(
         return where_lies(x, narrow(values, rounding.target.dtype))
 
     found = None
-    if is_cupy(x) and len(weights) == 1:
+    if len(weights) == 1 and is_cupy(x):
         found = moments.weighted_variances(columns, weights[0], reliable, ddof, rounding)
+    elif len(weights) == 1:
+        found = rows.weighted_variances(real_parts(columns), weights[0], reliable, ddof, rounding)
     if found is None:
         return of_sums(columns, weights)
     result, undecided = found

@@ -270,6 +270,30 @@ def compare_variances(draw, there) -> None:
             check(found, sums.rounded_variance(x.tolist(), Fraction(ddof), draw.format))
 
 
+def compare_weighted_means(draw, there) -> None:
+    for n in (1, 3, 40):
+        x, w = draw(n), abs(draw(n))
+        if np.isfinite([x, w]).all() and w.any():
+            found = [ozaki.average(there(y), axis=-1, weights=there(w)) for y in (x, np.stack([x, x]))]
+            check([*found[:1], *found[1]], sums.rounded_weighted_mean(x.tolist(), w.tolist(), draw.format))
+
+
+def compare_weighted_variances(draw, there) -> None:
+    for n in (1, 3, 40):
+        x, w = draw(n), abs(draw(n))
+        if not np.isfinite(w).all() or not w.any():
+            w = abs(draw.beside(n))
+        frequencies = np.minimum(w, 5).astype(int) + 1
+        for ddof, (name, weights) in product((0, 1), (("aweights", w), ("fweights", frequencies))):
+            given = {name: there(weights), "ddof": ddof}
+            found = ozaki.var(there(x), **given), ozaki.var(there(np.stack([x, x])), axis=1, **given)[1]
+            reliable = name == "aweights"
+            expected = sums.rounded_weighted_variance(
+                x.tolist(), weights.tolist(), reliable, Fraction(ddof), draw.format
+            )
+            check(found, expected)
+
+
 def compare_products(draw, there) -> None:
     for m, k, n in ((1, 1, 3), (3, 5, 2), (2, 9, 4), (2, 40, 3)):
         a, b = draw(m, k), draw(k, n)
@@ -300,6 +324,8 @@ COMPARISONS = {
     "sums.rounded_dot": [Comparison(compare_dots), Comparison(compare_sparse_dots, on_a_gpu=False)],
     "sums.rounded_norm": [Comparison(compare_norms)],
     "sums.rounded_variance": [Comparison(compare_variances)],
+    "sums.rounded_weighted_mean": [Comparison(compare_weighted_means)],
+    "sums.rounded_weighted_variance": [Comparison(compare_weighted_variances)],
     "products.product": [
         Comparison(compare_products, ("float64", "float32", "complex128", "complex64"), PRODUCTS)
     ],

@@ -32,7 +32,7 @@ two_sum = inlined(rounding.two_sum)
 
 
 @inlined
-def _add(x, high, low, error, single):
+def add(x, high, low, error, single):
     """Add a number to an enclosure; for float32 `high` alone is narrow enough."""
     high, rest = two_sum(high, x)
     if single:
@@ -45,7 +45,7 @@ def _add(x, high, low, error, single):
 def add_product(x, y, high, low, error, single):
     """Add a product; one whose error may be no float64 leaves NaN. Of float32 numbers it has none."""
     p = x * y
-    high, low, error = _add(p, high, low, error, single)
+    high, low, error = add(p, high, low, error, single)
     if single:
         return high, low, error
     low, lost = two_sum(low, fma(x, y, -p))
@@ -137,7 +137,7 @@ def rounded_sums(x, y, columns, divisor, root, single, sums, result):
                 for j in range(len(xs)):
                     a, total = np.float64(xs[j]), (high[j], low[j], error[j])
                     if y is None:
-                        total = _add(a, *total, single)
+                        total = add(a, *total, single)
                     else:
                         total = add_product(a, np.float64(ys[j]), *total, single)
                     high[j], low[j], error[j] = total
@@ -182,7 +182,7 @@ def rounded_variances(x, divisor, root, single, result):
     for i in range(len(x)):
         xs, high, low, unknown = x[i], 0.0, 0.0, 0.0
         for j in range(len(xs)):
-            high, low, unknown = _add(np.float64(xs[j]), high, low, unknown, False)
+            high, low, unknown = add(np.float64(xs[j]), high, low, unknown, False)
         mean = high / n
         squares, rest, error = 0.0, 0.0, 0.0
         for j in range(len(xs)):

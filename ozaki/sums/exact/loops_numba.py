@@ -35,6 +35,7 @@ from ozaki.sums.exact.groups_numba import (
     levels_of_groups,
 )
 from ozaki.sums.exact.running_numba import running_sums
+from ozaki.sums.exact.weighted_numba import weighted_means, weighted_variances
 from ozaki.sums.exact.windows_numba import rolled
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
@@ -42,6 +43,7 @@ typeof(np.empty(0))  # imports what the first call would import, while forks wai
 _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
 _Words = int64[:, ::1]
 _Labels, _Numbers = (Array(kind, 1, "C", readonly=True) for kind in (int64, float64))
+_Weighted = tuple(Array(float64, ndim, "C", readonly=True) for ndim in (3, 2))
 
 
 SIGNATURES: dict[Callable, Callable] = {
@@ -67,6 +69,8 @@ SIGNATURES: dict[Callable, Callable] = {
     ),
     correlated: lambda x, _: int64(x[1], x[1], boolean, float64[:, ::1], x[1].copy(readonly=False)),
     rounded_variances: lambda x, _: int64(x[2], float64, boolean, boolean, x[1].copy(readonly=False)),
+    weighted_means: lambda x, _: int64(*_Weighted, boolean, float64[:, ::1]),
+    weighted_variances: lambda x, _: int64(*_Weighted, boolean, float64, boolean, boolean, _Values),
     largest_number: lambda x, _: int64(x[1]),
     grouped: lambda x, _: none(
         x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers, _Integers

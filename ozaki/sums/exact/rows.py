@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import prod
@@ -13,10 +13,10 @@ from operator import itemgetter
 
 import numpy as np
 
-from multiword.runtime.arrays import to_float64
+from multiword.runtime.arrays import real_parts, to_float64
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
-from ozaki.rounding.conversion import narrow
+from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.summands import Summands, tiles
@@ -29,6 +29,7 @@ from ozaki.tuning import (
     REPEATED_SHARE,
     VARIANCE_TERMS,
     VECTOR_BLOCK,
+    WEIGHTED_TERMS,
 )
 
 WIDTH = 1024  # columns at a time
@@ -201,6 +202,61 @@ def variances(
 
     over_rows(of, outputs, n, VECTOR_BLOCK, VECTOR_BLOCK)
     return result, np.flatnonzero(np.isnan(result))
+
+
+def weighted_variances(
+    parts: list[np.ndarray], weights: np.ndarray, reliable: bool, ddof: Fraction, rounding: Rounding
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return variances of columns of few numbers, with weights, or their roots, and which are undecided.
+
+    As `variances`; the parts of the numbers and the weights are float64 arrays (n, m).
+    """
+    loops, single = compiled(LOOPS), rounding.target.precision == 24
+    if loops is None or ddof.denominator > 1 or abs(ddof) > VARIANCE_TERMS or not _short(weights):
+        return None
+    work, result = loops.loop(loops.weighted_variances, _FLOAT64), np.empty(weights.shape[1])
+    last = reliable, float(ddof), rounding.root, single
+    _over_outputs(lambda block, *rows: work(*rows, *last, result[block]), parts, weights)
+    return narrow(result, rounding.target.dtype), np.flatnonzero(np.isnan(result))
+
+
+def averages(
+    x: np.ndarray, w: np.ndarray, reduced: int, rounding: Rounding
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return weighted means over the first `reduced` axes of few numbers each; as `variances`."""
+    loops, n = compiled(LOOPS), prod(x.shape[:reduced])
+    if loops is None or rounding.target.precision not in (24, 53) or not _short(x.reshape(n, -1)):
+        return None
+    if w.dtype.kind == "c" or any(y.dtype.kind in "iub" and y.dtype.itemsize == 8 for y in (x, w)):
+        return None
+    *parts, weights = [to_float64(y).reshape(n, -1) for y in (*real_parts(x), w)]
+    work, result = loops.loop(loops.weighted_means, _FLOAT64), np.empty((len(parts), weights.shape[1]))
+    single = rounding.target.precision == 24
+
+    def of(block: slice, *rows: np.ndarray) -> None:
+        values = np.empty((len(parts), block.stop - block.start))
+        work(*rows, single, values)
+        result[:, block] = values
+
+    _over_outputs(of, parts, weights)
+    values = [narrow(part, rounding.target.dtype) for part in result]
+    return joined(values, np.result_type(x, values[0])), np.flatnonzero(np.isnan(result).any(axis=0))
+
+
+def _short(x: np.ndarray) -> bool:
+    """Whether the loops over outputs are quicker for columns than exact sums of all of them."""
+    return 0 < len(x) <= WEIGHTED_TERMS or 0 < x.size <= VARIANCE_TERMS
+
+
+def _over_outputs(work: Callable[..., object], parts: list[np.ndarray], weights: np.ndarray) -> None:
+    """Call work(block, x, w) for blocks of columns, copied as rows: x (parts, outputs, n), w (outputs, n)."""
+    n, outputs = weights.shape
+
+    def of(block: slice) -> None:
+        rows = np.array([part[:, block].T for part in parts], order="C")
+        work(block, rows, contiguous(weights[:, block].T))
+
+    over_rows(of, outputs, n * (1 + len(parts)), VECTOR_BLOCK, VECTOR_BLOCK)
 
 
 def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[np.ndarray, int]:
