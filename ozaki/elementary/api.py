@@ -53,31 +53,37 @@ def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> An
     return _applied(name, x, out, where)
 
 
-def _as_they_lie(name: str, x: Any, *others: Any) -> Any:
-    """Return values of a number, of few of NumPy's as they lie in memory, or of CuPy's; None for others.
+def _as_they_lie(name: str, *x: Any) -> Any:
+    """Return values of numbers, of few of NumPy's as they lie in memory, or of CuPy's; None for others.
 
     What is checked, converted and shared out elsewhere takes several times as long as the few numbers.
     """
-    first, on_gpu = np.asarray(x) if type(x) is float else x, is_cupy(x)
-    if others or not (on_gpu or (type(first) is np.ndarray and 0 < first.size <= FEW_ARGUMENTS)):
+    arrays = [np.asarray(a) if type(a) is float else a for a in x]
+    first, on_gpu = arrays[0], is_cupy(arrays[0])
+    if not (on_gpu or type(first) is np.ndarray):
         return None
-    kind, flags = first.dtype, first.flags
-    if not (kind is _FLOAT64 or kind is _FLOAT32) or not flags.c_contiguous or not is_default():
+    kind, shape = first.dtype, first.shape
+    if not (kind is _FLOAT64 or kind is _FLOAT32) or not is_default():
         return None
+    for a in arrays:
+        if type(a) is not type(first) or a.dtype is not kind or a.shape != shape:
+            return None
+        if not (a.flags.c_contiguous or (a.ndim == 1 and not on_gpu)):
+            return None
     if on_gpu:
         here = device_of(first) is device_of(None)  # no context has to be entered
-        return _of_vector(name, first) if here else None
-    if not flags.aligned:
+        return _of_vectors(name, arrays) if here and len(arrays) == 1 else None
+    if not 0 < first.size <= FEW_ARGUMENTS or not all([a.flags.aligned for a in arrays]):
         return None
-    out = np.empty_like(first)
-    evaluate_few(name, first.reshape(-1), out.reshape(-1))
-    return out if first.ndim else out[()]
+    out = np.empty(shape, kind)
+    evaluate_few(name, [np.ascontiguousarray(a).reshape(-1) for a in arrays], out.reshape(-1))
+    return out if shape else out[()]
 
 
-def _of_vector(name: str, x: Array) -> Array:
-    """Return values of an array on the current GPU."""
-    out = namespace(x).empty(x.shape, x.dtype)
-    evaluate(name, [x.reshape(-1)], out.reshape(-1))
+def _of_vectors(name: str, x: Sequence[Array]) -> Array:
+    """Return values of arrays on the current GPU."""
+    out = namespace(x[0]).empty(x[0].shape, x[0].dtype)
+    evaluate(name, [a.reshape(-1) for a in x], out.reshape(-1))
     return out
 
 
@@ -110,7 +116,8 @@ def _by_parts(name: str, x: Array, out: Array | None, where: Any) -> Any:
     plane = (x.real, x.imag) if is_complex else (x, 0.0)
     parts = [(part, plane[::-1] if FUNCTIONS[part].names == "yx" else plane) for part in PARTS[name]]
     if len(parts) == 1:
-        return _applied(*parts[0], out, where)
+        part, plane = parts[0]
+        return apply(part, *plane, out=out, where=where)
     values = [_applied(*part, None, where) for part in parts]
     if out is not None:
         check_out(out, x, np.shape(values[0]), x.dtype)

@@ -35,9 +35,9 @@ def evaluate(name: str, x: Sequence[Any], out: Any) -> None:
     over_rows(work, len(out), 1, compiled_block(len(out)))
 
 
-def evaluate_few(name: str, x: np.ndarray, out: np.ndarray) -> None:
+def evaluate_few(name: str, x: Sequence[np.ndarray], out: np.ndarray) -> None:
     """Write a function's values of some numbers at once, in this thread."""
-    _evaluate(name, _run(name, out.dtype == np.float32, False), [x], out)
+    _evaluate(name, _run(name, out.dtype == np.float32, False), x, out)
 
 
 def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray) -> None:
