@@ -73,7 +73,7 @@ def _as_they_lie(name: str, *x: Any) -> Any:
     if on_gpu:
         here = device_of(first) is device_of(None)  # no context has to be entered
         return _of_vectors(name, arrays) if here and len(arrays) == 1 else None
-    if not 0 < first.size <= FEW_ARGUMENTS or not all([a.flags.aligned for a in arrays]):
+    if not 0 < first.size <= FEW_ARGUMENTS or not all(a.flags.aligned for a in arrays):
         return None
     out = np.empty(shape, kind)
     evaluate_few(name, [np.ascontiguousarray(a).reshape(-1) for a in arrays], out.reshape(-1))
