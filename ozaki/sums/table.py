@@ -383,6 +383,7 @@ DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
 WITHOUT_NAN: dict[str, Any] = {
     "finish": partial(_variances, skip_nan=True),
     "on_gpu": partial(moments.variances, skip_nan=True),
+    "on_cpu": partial(rows.variances, skip_nan=True),
     "skip_nan": True,
 }
 """What variances and standard deviations without NaN differ in."""

@@ -229,7 +229,9 @@ def compare_dots(draw, there) -> None:
         with patch.object(rows, "COPIED_TERMS", copied):
             for other in (x, y):
                 expected = sums.rounded_dot(x.tolist(), other.tolist(), draw.format)
-                check([ozaki.dot(there(x), there(other)), *ozaki.correlate(there(x), there(other))], expected)
+                found = ozaki.dot(there(x), there(other)), *ozaki.correlate(there(x), there(other))
+                of_rows = ozaki.dot(there(np.stack([x, x])), there(np.stack([other, other])), axis=1)
+                check([*found, *of_rows], expected)
 
 
 def compare_sparse_dots(draw, there) -> None:

@@ -8,6 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ozaki
+from multiword.formats import FORMATS
+from ozaki.definition import sums as definition
+from ozaki.sums import table
+from ozaki.sums.exact import rows
+from ozaki.sums.exact import vectors as vectors_of_sums
 from ozaki.tuning import COPIED_TERMS
 from tests.oracle import real_dot, real_sum
 
@@ -120,3 +125,37 @@ def test_products_whose_errors_are_no_float64(without_numba, n):
     assert ozaki.dot(x, y) == without_numba(ozaki.dot, x, y) == total
     for pair, axis in (((np.tile(x, (9, 1)), y), -1), ((np.tile(x[:, None], 9), y[:, None]), 0)):
         assert (ozaki.dot(*pair, axis=axis) == total).all()
+
+
+DEFINED = {
+    "sum": definition.rounded_sum,
+    "mean": lambda x, target: definition.rounded_sum(x, target, len(x)),
+    "norm": definition.rounded_norm,
+    "rms": lambda x, target: definition.rounded_norm(x, target, len(x)),
+    "var": lambda x, target: definition.rounded_variance(x, target=target),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", DEFINED)
+def test_rows_with_inf_and_nan_are_not_added_up_again(monkeypatch, name, dtype):
+    """However many they are: data with gaps are ordinary data."""
+    x = np.random.default_rng(3).standard_normal((40, 300)).astype(dtype)
+    x[::2, 7], x[1::4, 5], x[3::8, 6], x[3, 5] = np.nan, np.inf, -np.inf, np.inf
+    target = FORMATS["fp64" if dtype is np.float64 else "fp32"]
+    monkeypatch.setattr(rows, "rounded_tiles", None)
+    monkeypatch.setattr(table, "exact_sums", None)
+    for axis, lines in ((1, x), (0, x.T)):
+        expected = np.array([DEFINED[name](line.tolist(), target) for line in lines], dtype)
+        assert np.array_equal(getattr(ozaki, name)(x, axis=axis), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_long_vectors_with_inf_and_nan(monkeypatch, special):
+    x = np.random.default_rng(4).standard_normal(200_000)
+    x[[5, 150_000]] = special
+    assert np.isnan(ozaki.var(x))
+    monkeypatch.setattr(vectors_of_sums._Outside, "add", None)
+    for function, value in ((ozaki.sum, special), (ozaki.norm, abs(special))):
+        assert np.array_equal(function(x), value, equal_nan=True)
+    assert np.array_equal(ozaki.dot(x, -x), -abs(special), equal_nan=True)

@@ -116,8 +116,19 @@ def _round(high, low, error, single, result):
     return undecided
 
 
+@inlined
+def special(x, y, first, step):
+    """What IEEE 754 makes of Inf and NaN among every step-th of x, or x·y; 0 where there are none."""
+    total = 0.0
+    for k in range(first, len(x), step):
+        a, b = np.float64(x[k]), 1.0 if y is None else np.float64(y[k])
+        if a - a != 0 or b - b != 0:
+            total += a * b
+    return np.nan if total != total else total  # of one sign
+
+
 def rounded_sums(x, y, columns, divisor, root, single, sums, result):
-    """Sum the columns of each of (l, n·columns) numbers, or of x·y; return how many results are undecided.
+    """Sum the columns of each of (l, n·columns) numbers, or of x·y; return how many are undecided, then NaN.
 
     y : as x, or None.
     columns : LANES where result has one column: the sums of all numbers of a row.
@@ -147,7 +158,14 @@ def rounded_sums(x, y, columns, divisor, root, single, sums, result):
                 high[j], low[j], error[j] = divided_by(high[j], low[j], error[j], divisor)
             for j in range(len(out) if root else 0):
                 high[j], low[j], error[j] = root_of(high[j], low[j], error[j])
-            undecided += _round(high, low, error, single, out)
+            if not _round(high, low, error, single, out):
+                continue
+            step = columns if len(out) == count else 1
+            for j in range(len(out)):
+                if out[j] != out[j]:
+                    value = special(x[i], None if y is None else y[i], start + j, step)
+                    out[j] = value if value != 0 else np.nan
+                    undecided += value == 0
     return undecided
 
 
@@ -205,5 +223,5 @@ def rounded_variances(x, divisor, root, single, result):
             squares, rest, error = root_of(squares, rest, error)
         value = rounded(squares, rest, error, single)
         result[i] = value
-        undecided += value != value
+        undecided += value != value and special(xs, None, 0, 1) == 0
     return undecided

@@ -1,6 +1,6 @@
 """Sums as enclosures, in one compiled pass: of few terms, and of rows and columns, as they lie or copied.
 
-`enclosure_numba` has the loops. They leave NaN where their bounds do not decide, and for Inf and NaN.
+`enclosure_numba` has the loops. They leave NaN where their bounds do not decide.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from ozaki.tuning import (
 WIDTH = 1024  # columns at a time
 LANES = 64  # into which a row is added up, before these are added to one another
 _FLOAT64 = np.dtype(np.float64)
+_NONE = np.empty(0, np.int64)
 
 
 def few(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
@@ -183,8 +184,10 @@ def variances(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return variances over the first `reduced` axes of few numbers each, or their roots, in C order.
 
-    The second array has the indices of those that are undecided, and of all that have Inf or NaN. None for
+    The second array has the indices of those that are undecided, and perhaps of others that are NaN. None for
     others.
+
+    skip_nan : whether those with NaN are left to what does not count it.
     """
     n, outputs, loops = prod(x.shape[:reduced]), prod(x.shape[reduced:]), compiled(LOOPS)
     usable = x.dtype in READABLE and x.dtype == rounding.target.dtype and ddof.denominator == 1
@@ -193,15 +196,16 @@ def variances(
     columns = x.reshape(n, outputs)
     if not np.may_share_memory(columns, x) and x.size > VECTOR_BLOCK:
         return None
-    result = np.empty(outputs, x.dtype)
+    result, undecided = np.empty(outputs, x.dtype), []
     work = loops.loop(loops.rounded_variances, x.dtype)
     last = float(n - int(ddof)), rounding.root, rounding.target.precision == 24
 
     def of(block: slice) -> None:
-        work(contiguous(columns[:, block].T), *last, result[block])
+        if work(contiguous(columns[:, block].T), *last, result[block]) or skip_nan:
+            undecided.append(block.start + np.flatnonzero(np.isnan(result[block])))
 
     over_rows(of, outputs, n, VECTOR_BLOCK, VECTOR_BLOCK)
-    return result, np.flatnonzero(np.isnan(result))
+    return result, np.concatenate([*undecided, _NONE])
 
 
 def weighted_variances(
@@ -212,7 +216,7 @@ def weighted_variances(
     As `variances`; the parts of the numbers and the weights are float64 arrays (n, m).
     """
     loops, single = compiled(LOOPS), rounding.target.precision == 24
-    if loops is None or ddof.denominator > 1 or abs(ddof) > VARIANCE_TERMS or not _short(weights):
+    if loops is None or ddof.denominator > 1 or abs(ddof) > VARIANCE_TERMS or not _short(*weights.shape):
         return None
     work, result = loops.loop(loops.weighted_variances, _FLOAT64), np.empty(weights.shape[1])
     last = reliable, float(ddof), rounding.root, single
@@ -224,18 +228,19 @@ def averages(
     x: np.ndarray, w: np.ndarray, reduced: int, rounding: Rounding
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return weighted means over the first `reduced` axes of few numbers each; as `variances`."""
-    loops, n = compiled(LOOPS), prod(x.shape[:reduced])
-    if loops is None or rounding.target.precision not in (24, 53) or not _short(x.reshape(n, -1)):
+    loops, n, outputs = compiled(LOOPS), prod(x.shape[:reduced]), prod(x.shape[reduced:])
+    if loops is None or rounding.target.precision not in (24, 53) or not _short(n, outputs):
         return None
     if w.dtype.kind == "c" or any(y.dtype.kind in "iub" and y.dtype.itemsize == 8 for y in (x, w)):
         return None
-    *parts, weights = [to_float64(y).reshape(n, -1) for y in (*real_parts(x), w)]
-    work, result = loops.loop(loops.weighted_means, _FLOAT64), np.empty((len(parts), weights.shape[1]))
-    single = rounding.target.precision == 24
+    *parts, weights = [to_float64(y).reshape(n, outputs) for y in (*real_parts(x), w)]
+    work, result = loops.loop(loops.weighted_means, _FLOAT64), np.empty((len(parts), outputs))
+    integers = all(y.dtype.kind in "iub" for y in (x, w))
+    last = 0.0 if integers else -0.0, rounding.target.precision == 24
 
     def of(block: slice, *rows: np.ndarray) -> None:
         values = np.empty((len(parts), block.stop - block.start))
-        work(*rows, single, values)
+        work(*rows, *last, values)
         result[:, block] = values
 
     _over_outputs(of, parts, weights)
@@ -243,9 +248,9 @@ def averages(
     return joined(values, np.result_type(x, values[0])), np.flatnonzero(np.isnan(result).any(axis=0))
 
 
-def _short(x: np.ndarray) -> bool:
-    """Whether the loops over outputs are quicker for columns than exact sums of all of them."""
-    return 0 < len(x) <= WEIGHTED_TERMS or 0 < x.size <= VARIANCE_TERMS
+def _short(n: int, outputs: int) -> bool:
+    """Whether the loops over outputs of n numbers are quicker than exact sums of all of them."""
+    return 0 < n <= WEIGHTED_TERMS or 0 < n * outputs <= VARIANCE_TERMS
 
 
 def _over_outputs(work: Callable[..., object], parts: list[np.ndarray], weights: np.ndarray) -> None:

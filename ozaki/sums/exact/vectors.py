@@ -59,7 +59,7 @@ def _rounded(value: int, error: int, exponent: int, rounding: Rounding) -> float
 
 
 def vector_sum(summands: Sequence[Summands]) -> FixedPoint | None:
-    """Return the exact sum of all terms; None for products of Inf or NaN, and without compiled code."""
+    """Return the exact sum of all terms; None without compiled code."""
     total = _total(summands, exact=True)
     if total is None:
         return None
@@ -97,13 +97,18 @@ def _vectors(terms: Summands) -> Iterator[Summands]:
 def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> Total | None:
     """The sum of a vector, or of sign·x·y."""
     value, error, special = _in_windows(xs, exact)
-    if special and len(xs) == 2:
-        return None
     if special:
-        flags = int(np.bitwise_or.reduce(flags_of(xs[0].astype(np.float64))))
+        flags = int(np.bitwise_or.reduce(flags_of(sign * _special(xs))))
     else:
         flags = _zero_flags(xs, sign, value or error)
     return sign * value, error, flags
+
+
+def _special(xs: list[np.ndarray]) -> np.ndarray:
+    """The terms x, or x·y, of which a factor is Inf or NaN."""
+    chosen = ~np.logical_and.reduce([np.isfinite(x) for x in xs])
+    with np.errstate(all="ignore"):
+        return np.multiply.reduce([x[chosen].astype(np.float64) for x in xs])
 
 
 def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
@@ -117,7 +122,7 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
     loop = loops.loop(add, xs[0].dtype, product)
     outside, unit = _Outside(xs[0].dtype, product), LOWEST - UNIT * product
     total = error = start = 0
-    k, skip = LOWEST, WINDOW_BLOCK
+    k, skip, all_finite = LOWEST, WINDOW_BLOCK, False
     while start < n:
         j = max(k - 53, LOWEST)  # of the errors of products: half a unit of the last place at most
         count = loop(xs[0][start:], xs[1][start:] if product else None, k, j, words)
@@ -131,6 +136,11 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
                 break
         fitting = window_above(largest)
         if unsafe or k == fitting:
+            if not all_finite:
+                finite = np.logical_and.reduce([np.isfinite(x) for x in xs])
+                if not (all_finite := bool(finite.all())):
+                    others = [np.where(finite, x, x.dtype.type(0)) for x in xs]
+                    return (*_in_windows(others, exact)[:2], True) if exact else (0, 0, True)
             outside.add([x[start : start + skip] for x in xs])
             start, skip = start + skip, 8 * skip
         k = fitting

@@ -84,10 +84,12 @@ def _quotient(high, low, error, divisor, divisor_low, unsure):
     return quotient, more, error / abs(divisor) if sure else np.nan
 
 
-def weighted_means(x, w, single, result):
+def weighted_means(x, w, zero, single, result):
     """Write Σwx/Σw of each part of numbers; return how many are undecided, which are NaN.
 
     As `weighted_variances`; result : (parts, outputs). Weights may be negative.
+
+    zero : the sum of nothing: −0, or 0 where all are integers, whose products are never −0.
     """
     undecided = 0
     for i in range(len(w)):
@@ -96,7 +98,7 @@ def weighted_means(x, w, single, result):
             weight, weight_low, unsure = add(w[i, j], weight, weight_low, unsure, False)
         weight, weight_low = two_sum(weight, weight_low)
         for part in range(len(x)):
-            high, low, error = -0.0, 0.0, 0.0
+            high, low, error = zero, 0.0, 0.0
             for j in range(w.shape[1]):
                 high, low, error = add_product(w[i, j], x[part, i, j], high, low, error, False)
             if low != 0:  # else a sum of −0 would be 0
