@@ -49,6 +49,7 @@ from ozaki.sums.convolution import convolve, correlate
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_count, group_dot, group_mean, group_std, group_sum, group_var
+from ozaki.sums.groups_covariance import group_cov
 from ozaki.sums.groups_skipping import group_average, group_nanmean, group_nanstd, group_nansum, group_nanvar
 from ozaki.sums.rolling import rolling_mean, rolling_std, rolling_sum, rolling_var
 from ozaki.sums.statistics import average, nanmean, nanstd, nansum, nanvar, std, var

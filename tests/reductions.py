@@ -64,6 +64,18 @@ def variance(row: np.ndarray, ddof: float, skip: bool, root: bool, fmt: Format) 
     return form(n=above, d=below, e=2 * unit, fmt=fmt)
 
 
+def covariance(x: np.ndarray, y: np.ndarray, ddof: float, fmt: Format) -> float:
+    """(n·Σxy − Σx·Σy)/(n·(n − ddof)) of real numbers, rounded once."""
+    n, divisor = len(x), len(x) - Fraction(ddof)
+    if n == 0 or not all(z.dtype.kind in "iub" or np.isfinite(z).all() for z in (x, y)):
+        return math.nan
+    (a, e), (b, f) = integers(x), integers(y)
+    above = n * sum((a * b).tolist()) - sum(a.tolist()) * sum(b.tolist())
+    if divisor <= 0:
+        return math.copysign(math.inf, (above > 0) - (above < 0)) if above else math.nan
+    return rounded_ratio(above * divisor.denominator, n * divisor.numerator, e + f, fmt)
+
+
 def _spread(skip: bool, root: bool) -> Callable[..., list[float]]:
     return lambda row, fmt, left_out=False, ddof=0: [variance(row, ddof, skip, root, fmt)]
 

@@ -28,8 +28,9 @@ from ozaki.dask.tasks import flat, merge_tree, objects, public_form, task
 from ozaki.public import PUBLIC, Record
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.groups import group_count, grouped, label_vector, labelled, number_of_groups
+from ozaki.sums.groups_covariance import variables
 from ozaki.sums.groups_skipping import checked_min_count, dtype_of_counted, most_for_nan
-from ozaki.sums.table import REDUCTIONS, Reduction, in_both_parts, without
+from ozaki.sums.table import COVARIANCE, REDUCTIONS, Reduction, in_both_parts, without
 from ozaki.sums.variance import exact_ddof
 
 _DIFFERENCE = """
@@ -68,6 +69,8 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
         rest = given.arguments
         if record.name == "group_count":
             return _counted(**rest)
+        if record.name == "group_cov":
+            return _covariances(**rest)
         return _grouped(record.name, {name: rest.pop(name) for name in arrays}, **rest)
 
     return public_form(lazy, record, signature, "of Dask arrays", _difference(record, arrays))
@@ -111,6 +114,22 @@ def _counts(labels: Array, *, size: int) -> Array:
     return group_count(labels, size)[None]
 
 
+def _covariances(values: Any, rowvar: bool, **options: Any) -> da.Array:
+    """The lazy matrices of groups: each pair of variables has one result, which stands in two places."""
+    x = values if isinstance(values, da.Array) else da.asarray(numbers(values, "values"))
+    x = variables(x, rowvar)
+    check_sizes(x, "values", {1})
+    lower, upper = pairs = np.triu_indices(len(x))
+    place = np.empty((len(x), len(x)), np.int64)
+    place[pairs] = place.T[pairs] = np.arange(len(lower))
+    found = _grouped("group_cov", {"x": x[lower], "y": x[upper]}, **options)
+    return found[place.reshape(-1)].reshape((*place.shape, found.shape[1])).transpose(2, 0, 1)
+
+
+_ROWS = {COVARIANCE.name: COVARIANCE}
+"""Rows that the table of reductions over axes does not have."""
+
+
 def _grouped(
     name: str,
     given: dict[str, Any],
@@ -124,7 +143,7 @@ def _grouped(
     """The lazy results of groups."""
     skip_nan, least = name.startswith("group_nan"), checked_min_count(min_count)
     groups = number_of_groups(num_groups)
-    reduction = REDUCTIONS[name.removeprefix("group_").removeprefix("nan")]
+    reduction = _ROWS.get(name) or REDUCTIONS[name.removeprefix("group_").removeprefix("nan")]
     if "ddof" in options:
         options["ddof"] = exact_ddof(options["ddof"])
     *arrays, index = _operands(given, labels, groups)
@@ -204,7 +223,7 @@ def _of_chunk(
     if any(x.shape != first.shape for x in arrays):
         raise ValueError(f"chunks must be alike, got shapes {', '.join(str(x.shape) for x in arrays)}")
     if target.kind in "iub":
-        return grouped(reduction.name, tuple(arrays), index, shape, target)
+        return grouped(reduction, tuple(arrays), index, shape, target)
     return chunk_sums_by_group(reduction, arrays, index, size, exact, skip_nan)
 
 

@@ -38,7 +38,7 @@ from ozaki.sums.exact import moments, rows
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
-from ozaki.sums.variance import Counts, about_given, variances
+from ozaki.sums.variance import Counts, about_given, covariances, variances
 from ozaki.tuning import FEW_TERMS, INTEGER_RATIOS, OUTPUTS_ON_HOST
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -112,6 +112,13 @@ def _about_given(
 ) -> list[np.ndarray]:
     ((square,),) = sums
     return [about_given(square, counts, ddof, rounding, skip_nan)]
+
+
+def _covariances(
+    sums: list[list[FixedPoint]], counts: Counts, rounding: Rounding, ddof: Fraction
+) -> list[np.ndarray]:
+    (of_x,), (of_y,), (product,) = sums
+    return [covariances(product, of_x, of_y, counts, ddof, rounding)]
 
 
 def averages(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
@@ -379,6 +386,16 @@ VARIANCE = Reduction(
     on_cpu=rows.variances,
     groups_on_gpu=moments.group_variances,
 )
+COVARIANCE = Reduction(
+    (elements, weights, products),
+    _covariances,
+    quotient_dtype,
+    real="a covariance",
+    groups_on_gpu=moments.group_covariances,
+    name="group_cov",
+)
+"""Of two arrays, by group alone."""
+
 DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
 WITHOUT_NAN: dict[str, Any] = {
     "finish": partial(_variances, skip_nan=True),

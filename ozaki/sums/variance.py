@@ -1,8 +1,9 @@
-"""Variances of exact sums, rounded once.
+"""Variances and covariances of exact sums, rounded once.
 
 With S = Σx and Q = Σ|x|², both exact, the sum of squares about the exact mean is (n·Q − |S|²)/n: no
 difference x − mean is ever rounded, and nothing cancels (Chan, Golub and LeVeque, Algorithms for computing
-the sample variance, whose formula only rounding makes a bad one).
+the sample variance, whose formula only rounding makes a bad one). Of pairs of numbers it is
+(n·Σxy − Σx·Σy)/n.
 """
 
 from __future__ import annotations
@@ -44,17 +45,49 @@ def variances(
     n = namespace(squares.flags).asarray(counts, np.int64)
     with np.errstate(all="ignore"):
         values, certain = _estimates(squares, sums, n.astype(np.float64), ddof, rounding)
+    return _completed(values, certain, squares, sums, sums, n, ddof, rounding, skip_nan)
+
+
+def covariances(
+    products: FixedPoint, x: FixedPoint, y: FixedPoint, counts: Counts, ddof: Fraction, rounding: Rounding
+) -> np.ndarray:
+    """Return (n·Σxy − Σx·Σy)/(n·(n − ddof)) of exact sums, rounded, as float64; as `variances`."""
+    n = namespace(products.flags).asarray(counts, np.int64)
+    with np.errstate(all="ignore"):
+        values, certain = _estimated_covariances(products, x, y, n.astype(np.float64), ddof, rounding)
+    return _completed(values, certain, products, [x], [y], n, ddof, rounding)
+
+
+def _completed(
+    values: np.ndarray,
+    certain: np.ndarray,
+    products: FixedPoint,
+    left: Sequence[FixedPoint],
+    right: Sequence[FixedPoint],
+    n: np.ndarray,
+    ddof: Fraction,
+    rounding: Rounding,
+    skip_nan: bool = False,
+) -> np.ndarray:
+    """Return the values, with those that are not certain made of integers: (n·P − Σ S·T)/(n·(n − ddof)).
+
+    products, left, right : P, and the S and T of which the products are added.
+    """
     few = n <= 1  # of which the mean is the number itself
     values[few] = np.where((n[few] == 0) | (ddof >= 1), nan, 0.0)
     hard = np.flatnonzero(~(certain | few))
-    exact = [part.columns(hard).integers() for part in (squares, *sums)]
+    of_left = [part.columns(hard).integers() for part in left]
+    of_right = of_left if right is left else [part.columns(hard).integers() for part in right]
     results = []
-    for count, (q, e), *parts_of_s in zip(n[hard].tolist(), *exact, strict=True):
-        unit = min(e, *(2 * f for _, f in parts_of_s))
-        square = (count * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
-        results.append(_variance(square, unit, count, count - ddof, rounding, skip_nan))
+    for i, (count, (p, e)) in enumerate(
+        zip(n[hard].tolist(), products.columns(hard).integers(), strict=True)
+    ):
+        pairs = [(*s[i], *t[i]) for s, t in zip(of_left, of_right, strict=True)]
+        unit = min(e, *(f + g for _, f, _, g in pairs))
+        above = (count * p << (e - unit)) - sum(s * t << (f + g - unit) for s, f, t, g in pairs)
+        results.append(_quotient(above, unit, count, count - ddof, rounding, skip_nan))
     values[hard] = where_lies(values, results)
-    values[(squares.flags & NOT_FINITE) != 0] = nan
+    values[(products.flags & NOT_FINITE) != 0] = nan
     return values
 
 
@@ -73,7 +106,7 @@ def about_given(
         values = where_lies(
             n,
             [
-                _variance(q, e, 1, k - ddof, rounding, skip_nan) if k > ddof else float(q != 0)
+                _quotient(q, e, 1, k - ddof, rounding, skip_nan) if k > ddof else float(q != 0)
                 for (q, e), k in exact
             ],
         )
@@ -87,7 +120,7 @@ def _estimates(
     squares: FixedPoint, sums: Sequence[FixedPoint], n: np.ndarray, ddof: Fraction, rounding: Rounding
 ) -> tuple[np.ndarray, np.ndarray]:
     """Variances, or their roots, computed in float64 with bounds, and which of them are certain."""
-    if n.size <= INTEGER_RATIOS or ddof.denominator > 1 or max(int(n.max()), abs(int(ddof))) >= _EXACT:
+    if not _worthwhile(n, ddof):
         return namespace(n).empty(n.shape), namespace(n).zeros(n.shape, bool)
     q = squares.enclosure()
     unit = (np.frexp(q.high)[1] + q.exponent) // 2
@@ -100,13 +133,30 @@ def _estimates(
     return values, certain & (n > int(ddof))
 
 
-def _variance(
-    square: int, exponent: int, n: int, divisor: Fraction, rounding: Rounding, skip_nan: bool
+def _estimated_covariances(
+    products: FixedPoint, x: FixedPoint, y: FixedPoint, n: np.ndarray, ddof: Fraction, rounding: Rounding
+) -> tuple[np.ndarray, np.ndarray]:
+    """Covariances computed in float64 with bounds, and which of them are certain."""
+    if not _worthwhile(n, ddof):
+        return namespace(n).empty(n.shape), namespace(n).zeros(n.shape, bool)
+    of_products, of_x, of_y = (part.enclosure().normalized() for part in (products, x, y))
+    difference = of_products.times(Enclosure.exactly(n).normalized()).less(of_x.times(of_y))
+    values, certain = difference.divided(n * (n - int(ddof))).rounded(rounding.target)
+    return values + 0.0, certain & (n > int(ddof))  # a zero that is certain is exact, hence +0
+
+
+def _worthwhile(n: np.ndarray, ddof: Fraction) -> bool:
+    """Whether float64 numbers are quicker than integers, and hold n·(n − ddof)."""
+    return n.size > INTEGER_RATIOS and ddof.denominator == 1 and max(int(n.max()), abs(int(ddof))) < _EXACT
+
+
+def _quotient(
+    above: int, exponent: int, n: int, divisor: Fraction, rounding: Rounding, skip_nan: bool
 ) -> float:
-    """square·2**exponent/(n·divisor), or its root, rounded."""
+    """above·2**exponent/(n·divisor), or its root, rounded."""
     if divisor <= 0:
-        return inf if square and not skip_nan else nan
-    return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
+        return nan if skip_nan or not above else inf if above > 0 else -inf
+    return rounding.ratio(above * divisor.denominator, n * divisor.numerator, exponent)
 
 
 def exact_ddof(ddof: Any, correction: Any = None) -> Fraction:

@@ -13,7 +13,7 @@ da = pytest.importorskip("dask.array")
 
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 
-NAMES = [name for name in PUBLIC if name.startswith("group_") and PUBLIC[name].dask]
+NAMES = [name for name in PUBLIC if name.startswith("group_") and name != "group_cov" and PUBLIC[name].dask]
 DTYPES = [np.dtype(t) for t in ("f2", ml_dtypes.bfloat16, "f4", "f8", "c8", "c16", ">f8", "i4", "?")]
 CHUNKS = [(4, 14), (3, 5), ((1, 3), (0, 13, 1))]
 LABELS = np.random.default_rng(4).integers(0, 4, 14)
@@ -37,6 +37,19 @@ def test_the_bits_of_the_whole(name, dtype):
             check(function(*lazy, labels, 5, *more), expected)
     row, labels = [da.from_array(y[0], chunks=3) for y in whole], da.from_array(LABELS, chunks=4)
     check(function(*row, labels, 5, *more, split_every=2), function(*(y[0] for y in whole), LABELS, 5, *more))
+
+
+@cells(dtype=[t for t in DTYPES if t.kind != "c"])
+def test_covariances(dtype):
+    x = np.ascontiguousarray(numbers(dtype)[..., 2].T)
+    for chunks in CHUNKS:
+        lazy = da.from_array(x, chunks=chunks)
+        for labels in (LABELS, da.from_array(LABELS, chunks=6)):
+            check(ozaki.group_cov(lazy, labels, 5), ozaki.group_cov(x, LABELS, 5))
+        table = ozaki.group_cov(lazy.T, LABELS, 5, ddof=0, rowvar=False, split_every=2)
+        check(table, ozaki.group_cov(x, LABELS, 5, ddof=0))
+    check(ozaki.group_cov(lazy[0], LABELS, 5, "f4"), ozaki.group_cov(x[0], LABELS, 5, "f4"))
+    check(ozaki.group_cov(x, da.from_array(LABELS, chunks=4), 5), ozaki.group_cov(x, LABELS, 5))
 
 
 @pytest.mark.parametrize("name", ["group_nansum", "group_nanmean", "group_nanvar", "group_nanstd"])
@@ -79,6 +92,10 @@ def test_chunks_of_unknown_sizes():
     values, labels = (da.from_array(y, chunks=4)[rows] for y in (x, LABELS))
     found = ozaki.group_sum(values, labels, 4).compute()
     assert found.tobytes() == ozaki.group_sum(x[chosen], LABELS[chosen], 4).tobytes()
+    table = da.stack([values, values * values], axis=1, allow_unknown_chunksizes=True)
+    both = np.stack([x[chosen], x[chosen] ** 2])
+    lazy = ozaki.group_cov(table, labels, 4, rowvar=False)
+    assert lazy.compute().tobytes() == ozaki.group_cov(both, LABELS[chosen], 4).tobytes()
     for other in (LABELS[chosen], da.from_array(LABELS[chosen], chunks=3)):
         with pytest.raises(ValueError, match="values has chunks of unknown sizes"):
             ozaki.group_sum(values, other, 4)
@@ -103,6 +120,8 @@ def test_invalid_arguments():
         (lambda: ozaki.group_average(x, np.zeros(6, int), 2, 1j * x), TypeError, "weights must be real"),
         (lambda: ozaki.group_average(x[0], np.zeros(6, int), 2, x), ValueError, "weights must broadcast"),
         (lambda: ozaki.group_average(x, np.zeros(6, int), 2, 0 * x).compute(), ZeroDivisionError, "zero"),
+        (lambda: ozaki.group_cov(1j * x, np.zeros(6, int), 2), TypeError, "values must be real"),
+        (lambda: ozaki.group_cov(x[None], np.zeros(6, int), 2), ValueError, "a matrix or a vector"),
     ):
         with pytest.raises(error, match=message):
             call()

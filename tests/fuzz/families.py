@@ -66,6 +66,7 @@ FAMILIES = {
     "ExactSum": Family("ExactSum", INTEGERS),
     "groups": Family(f"{_GROUPS} {_GROUPS_WITHOUT_NAN}", INTEGERS),
     "group_average": Family("group_average", INTEGERS),
+    "group_cov": Family("group_cov", INTEGERS),
     "fingerprint": Family("fingerprint", BITS),
     "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS} {_RANKS}", BITS),
     "linalg: clusters": Family(_SPECTRA, LAPACK),

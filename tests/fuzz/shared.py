@@ -27,7 +27,7 @@ from tests.oracle import (
     rounded,
     rounded_product,
 )
-from tests.reductions import REFERENCES, variance
+from tests.reductions import REFERENCES, covariance, variance
 
 FLOAT64 = np.dtype(np.float64)
 MODERATE = ("normal", "positive", "integers", "cancelling", "ties", "zeros", "sparse", "equal")
@@ -255,6 +255,23 @@ def _of_group(name: str, rows: list[np.ndarray], ddof: float, dtype: np.dtype) -
     return REFERENCES[of](row, fmt, **({"ddof": ddof} if of.endswith(("var", "std")) else {}))
 
 
+def group_covariances(draw: Draw) -> Call:
+    """Covariance matrices of groups: each pair's exact value, rounded once."""
+    k, n, count = draw.size("k", 1, 4), draw.size("n", 0, 60), draw.size("groups", 1, 9)
+    specs = {"x": draw.spec("x", (k, n), (*REAL, *INTEGERS), draw.kind())}
+    labels, ddof = draw.rng.integers(0, count, n), draw.pick("ddof", 1, 1, 0, 3, 0.5)
+
+    def function(xp: ModuleType, x: dict) -> list:
+        return [ozaki.group_cov(x["x"], xp.asarray(labels), count, ddof=ddof)]
+
+    def oracle(x: dict, results: list) -> None:
+        fmt, groups = FORMATS[results[0].dtype], [x["x"][:, labels == g] for g in range(count)]
+        found = [covariance(a, b, ddof, fmt) for rows in groups for a in rows for b in rows]
+        check_same("group_cov", results[0], complete([found], (count, k, k), results[0].dtype))
+
+    return Call(specs, function, oracle=oracle)
+
+
 def residuals(draw: Draw) -> Call:
     """`residual` and `two_word_product`: words of the exact result, each rounded from what is left."""
     (m, k, n), words = sizes(draw, 5, 30, 4), draw.pick("words", 1, 2, 3)
@@ -443,6 +460,7 @@ SHARED: dict[str, Callable[[Draw], Call]] = {
     "cov, corrcoef": covariances,
     "einsum and its like": contractions,
     "groups": groups,
+    "group_cov": group_covariances,
     "residual, two_word_product": residuals,
     "matmul, two words": two_words,
     "linalg": factorizations,

@@ -123,6 +123,24 @@ def test_weighted_means_and_products_by_group_are_one_launch(cupy, dtype, monkey
     same_on_the_gpu(lambda x, w, g: ozaki.group_dot(x, w, g, 300), y * 0, w - 0.5, labels)
 
 
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d[0] != "c"])
+def test_covariances_by_group_are_one_launch_a_variable(cupy, dtype, monkeypatch):
+    rng, n = np.random.default_rng(9), 5000
+    x = drawn((4, n), dtype)
+    monkeypatch.setattr(moments, "_by_group", counting := Counting(moments._by_group))
+    for many, labels in ((100, rng.integers(0, 99, n)), (1, np.zeros(n, int)), (n + 7, np.arange(n))):
+        for ddof in (0, 1, 60, -3):
+            same_on_the_gpu(lambda x, g, n=many, d=ddof: ozaki.group_cov(x, g, n, ddof=d), x, labels)
+    assert counting.calls == 4 * 3 * 4
+    assert not counting.refused
+    labels = rng.integers(0, 300, n)
+    same_on_the_gpu(lambda x, g: ozaki.group_cov(x, g, 300, ddof=0.5), x, labels)
+    same_on_the_gpu(lambda x, g: ozaki.group_cov(x.T, g, 300, rowvar=False), x[:, ::-1], labels)
+    y = np.where(rng.random(n) < 0.01, [np.inf, -np.inf, np.nan, -0.0] * (n // 4), rng.standard_normal(n))
+    z = np.ldexp(rng.standard_normal(n), rng.integers(-60, 60, n))  # left to exact sums
+    same_on_the_gpu(lambda x, g: ozaki.group_cov(x, g, 300), np.stack([y, z, y * 2.0**-1060, y * 0]), labels)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128"])
 def test_convolutions_take_two_sums_at_most(cupy, dtype, monkeypatch):
     """Of numbers one, of all windows, and one more for ends that are zeros."""

@@ -202,6 +202,7 @@ _WIDE_SUMS: dict[str, Callable[[Callable], Any]] = {
     "group_nanvar": lambda f: 4 * f(_ROW, *_ONE),
     "group_nanstd": lambda f: 2 * f(_ROW, *_ONE),
     "group_average": lambda f: 2 * f(_ROW * _SIGNS, *_ONE, _ONES),
+    "group_cov": lambda f: 2 * f(_ROW, *_ONE),
 }
 _ONE, _ONES = (np.zeros(2, int), 1), np.array([1, 1])
 _WIDE_ALONE: dict[str, Callable[[], Any]] = {

@@ -191,6 +191,14 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
             **_DASK,
         ),
         Function(
+            "ozaki.dask.group_cov",
+            "values",
+            _by_group(function_of("ozaki.dask", "group_cov")),
+            takes="axes",
+            holds="real",
+            **_DASK,
+        ),
+        Function(
             "ozaki.dask.group_dot",
             "x",
             _by_group(function_of("ozaki.dask", "group_dot"), 2),

@@ -162,6 +162,13 @@ TABLES: dict[str, tuple[Function, ...]] = {
             lambda x: ozaki.group_average(x, like(_LABELS, x), 2, like(np.ones(len(_LABELS)), x)),
             takes="axes",
         ),
+        Function(
+            "ozaki.group_cov",
+            "values",
+            lambda x: ozaki.group_cov(x, like(_LABELS, x), 2),
+            takes="axes",
+            holds="real",
+        ),
         *(
             Function(f"ozaki.{name}", "x", partial(getattr(ozaki, name), axis=None), holds="real")
             for name in ("moment", "skew", "kurtosis")

@@ -217,6 +217,12 @@ def test_groups(n, groups):
                 moments.group_variances(there(x), there(labels), groups, rounding, Fraction(1)),
                 ozaki.group_var(x, labels, groups, ddof=1),
             )
+            for y, ddof in ((w, 1), (-w[::-1], 0), (x + w, 70), (x * 2.0**500, -3), (0 * x - 3, 1)):
+                given = there(x), there(y), there(labels), groups, rounding, Fraction(ddof)
+                same(
+                    moments.group_covariances(*given),
+                    ozaki.group_cov(np.stack([x, y]), labels, groups, ddof=ddof)[:, 0, 1],
+                )
             if np.isfinite(x).all():
                 same(
                     moments.group_means(there(x), there(labels), groups, rounding),

@@ -148,7 +148,8 @@ def _vectors(factors: tuple[Array, ...], terms: Summands) -> tuple[list[Array], 
         nonzero, size = (xs[0] != 0) & (xs[1] != 0), abs(p)
         unsafe = ~(size <= HUGE) | (size < TINY) & nonzero
         p[unsafe] = e[unsafe] = 0
-    return [terms.sign * p] if terms.narrow() else [terms.sign * p, terms.sign * e], unsafe
+    exact = [p] if terms.narrow() else [p, e]
+    return exact if terms.sign == 1 else [-x for x in exact], unsafe
 
 
 def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]) -> None:

@@ -5,9 +5,9 @@
 /* result[o] = RN of the variance of x[o, i], i < n, or of its root; of complex numbers if PARTS is 2. Or, if GROUPED,
    of the numbers x[index[i]], starts[o] <= i < starts[o + 1]; and if MEAN, of real numbers, their mean. Or, if ORDER
    is 3 or 4, of real numbers what `central` makes of scale, less and over. If WEIGHTED, each x counts as its w says:
-   of frequencies, or of reliabilities if `reliable`; if TOTAL the result is Σw·x. open[o], of zeros, becomes 1 where
-   a result is undecided, and *undecided with it: where numbers of an output are too far apart, or of a mean without
-   weights not finite.
+   of frequencies, or of reliabilities if `reliable`; if TOTAL the result is Σw·x, if COVARIANCE, with w for another
+   variable, the covariance of both. open[o], of zeros, becomes 1 where a result is undecided, and *undecided with it:
+   where numbers of an output are too far apart, or of a mean without weights not finite.
 
    Element (o, i) lies where reduction.cu says. A block takes THREADS / LANES outputs, LANES threads each, neighbouring
    ones along terms if ALONG, and `parts` blocks share outputs. If they are more than one, a first launch (`measure`)
@@ -63,6 +63,9 @@ __device__ bool finished(Sums &sums, const Known &known, const Variances &r, dou
     return true;
 #elif WEIGHTED && MEAN
     return weighted_mean(sums, known, r.precision, r.smallest, value);
+#elif WEIGHTED && COVARIANCE
+    if (known.all_finite() && known.count) *value = covariance(sums, known, r.ddof, r.precision, r.smallest);
+    return true;
 #elif WEIGHTED
     return weighted_variance(sums, known, r.ddof, r.reliable, r.root, r.precision, r.smallest, value);
 #elif MEAN

@@ -61,17 +61,19 @@ class _Quantity(NamedTuple):
     mean: bool = False
     total: bool = False
     weighted: bool = False
+    covariance: bool = False
 
     def words(self, parts: int) -> int:
         """Return the words of an output's sums: the size of the struct `Sums`."""
         if self.weighted:
-            return 2 + 4 * parts + (0 if self.mean or self.total else 10)
+            return 2 + 4 * parts + (2 if self.covariance else 0 if self.mean or self.total else 10)
         return 4 + 2 * parts + {2: 0, 3: 6, 4: 13}[self.order]
 
 
 _KNOWN = 6  # members of the struct `Known`, at most
 _VARIANCE, _MEAN, _WEIGHTED = _Quantity(), _Quantity(mean=True), _Quantity(weighted=True)
 _WEIGHTED_MEAN, _WEIGHTED_TOTAL = _WEIGHTED._replace(mean=True), _WEIGHTED._replace(total=True)
+_COVARIANCE = _WEIGHTED._replace(covariance=True)
 
 
 def _constants(
@@ -79,6 +81,7 @@ def _constants(
 ) -> dict[str, Any]:
     form = {"PARTS": parts, "SKIP_NAN": of.skip_nan, "LANES": lanes, "ALONG": along, "ORDER": of.order}
     form |= {"GROUPED": grouped, "MEAN": of.mean, "TOTAL": of.total, "WEIGHTED": of.weighted}
+    form |= {"COVARIANCE": of.covariance}
     whole = {name: int(value) for name, value in form.items()}
     return constants(dtype, DigitRange.of(format_of(dtype)), **_FORM, **whole)
 
@@ -100,6 +103,7 @@ _KERNEL = Kernel(
         _constants("float64", 1, 256, True, _WEIGHTED_MEAN),
         _constants("float64", 1, 32, True, _WEIGHTED_TOTAL, grouped=True),
         _constants("float64", 2, 8, False, _WEIGHTED),
+        _constants("float32", 1, 8, True, _COVARIANCE, grouped=True),
     ),
     (Variances,),
     equals="ozaki.definition.sums.rounded_variance",
@@ -263,6 +267,13 @@ def group_averages(x: Array, w: Array, labels: Array, groups: int, rounding: Rou
 def group_totals(x: Array, w: Array, labels: Array, groups: int, rounding: Rounding) -> Array | None:
     """Return the sums of products of the groups of real numbers; None as `group_variances`."""
     return _by_group(x, w, labels, groups, rounding, _WEIGHTED_TOTAL)
+
+
+def group_covariances(
+    x: Array, y: Array, labels: Array, groups: int, rounding: Rounding, ddof: Fraction
+) -> Array | None:
+    """Return the covariances of two vectors of real numbers by group; None as `group_variances`."""
+    return _by_group(x, y, labels, groups, rounding, _COVARIANCE, int(ddof)) if _is_count(ddof) else None
 
 
 def _by_group(

@@ -1,12 +1,21 @@
 #include "ozaki/sums/exact/central.cuh"
 
 // Weighted outputs: Σw·x, Σw·x/Σw, and weighted variances, of exact sums; table.py and weighted.py have the formulas.
+// And covariances, of two variables x and w, by the formula of variance.py.
 //
 // Numbers and weights are integers in units of their own, below 2^101 in magnitude (moments.cuh). So the sums of fewer
 // than 2^26 of w, w·x, w² and w·|x|² are below 2^127, 2^228, 2^228 and 2^330.
 
 #if WEIGHTED
-#define SPREAD (!MEAN && !TOTAL) /* of variances */
+#define SPREAD (!MEAN && !TOTAL && !COVARIANCE) /* of variances */
+#if COVARIANCE
+/* A product is not all that a pair adds to: both count, whatever the other is. */
+__device__ void Known::note(const Term &term) {
+    flags |= finite(term.x[0]) && finite(term.w) ? ORDINARY : NOT_A_NUMBER;
+    if (term.x[0] != 0 && finite(term.x[0])) x.note(term.x[0]);
+    if (term.w != 0 && finite(term.w)) w.note(term.w);
+}
+#else
 /* Of a weight that is not finite no mean is a number, whatever it is a weight of. */
 __device__ void Known::note(const Term &term) {
     const bool weight = finite(term.w);
@@ -22,12 +31,16 @@ __device__ void Known::note(const Term &term) {
     }
     if (weight && term.w != 0) w.note(term.w);
 }
+#endif
 
 /* Sums in two's complement, least significant words first; of variances, whose weights are not negative, also
-   Σw·|x|² and Σw². */
+   Σw·|x|² and Σw², of covariances Σx. */
 struct Sums {
     u64 weights[2];
     u64 sum[PARTS][4];
+#if COVARIANCE
+    u64 alone[2];
+#endif
 #if SPREAD
     u64 squares[6];
     u64 of_weights[4];
@@ -40,6 +53,9 @@ struct Sums {
     __device__ void add(const Sums &other) {
         add_words<2>(weights, other.weights);
         for (int part = 0; part < PARTS; part++) add_words<4>(sum[part], other.sum[part]);
+#if COVARIANCE
+        add_words<2>(alone, other.alone);
+#endif
 #if SPREAD
         add_words<6>(squares, other.squares);
         add_words<4>(of_weights, other.of_weights);
@@ -48,6 +64,12 @@ struct Sums {
 
     __device__ void add_term(const Term &term, const Known &known) {
         u64 wide[2], weight;
+#if COVARIANCE
+        if (term.x[0] != 0 && finite(term.x[0])) {
+            in_words(term.x[0], known.x.lowest(), wide, &weight);
+            add_words<2>(alone, wide);
+        }
+#endif
         if (term.w == 0 || !finite(term.w)) return;
         const int shift = in_words(term.w, known.w.lowest(), wide, &weight);
         add_words<2>(weights, wide);
@@ -126,6 +148,25 @@ __device__ bool weighted_mean(const Sums &sums, const Known &known, int precisio
     *result *= sign;
     return true;
 }
+
+#if COVARIANCE
+/* (n·Σxw − Σx·Σw)/(n·(n − ddof)) of finite numbers, rounded. An Inf, or NaN of zero, where n <= ddof. */
+__device__ double covariance(const Sums &sums, const Known &known, i64 ddof, int precision, int smallest) {
+    const i64 n = known.count, divisor = n - ddof; /* n·divisor is below 2^53 */
+    const Wide above = Wide::of(sums.sum[0]).times(n).less(product(Wide::of(sums.alone), Wide::of(sums.weights)));
+    if (above.zero()) return divisor > 0 ? 0 : __longlong_as_double(0x7ff8000000000000ll);
+    double result = __longlong_as_double(0x7ff0000000000000ll);
+    if (divisor > 0) {
+        const Wide magnitude = above.magnitude();
+        const int unit = known.x.lowest() + known.w.lowest() - 2 * 1075;
+        Enclosed quotient = magnitude.leading().over(enclosed(n * divisor));
+        quotient.exponent += unit;
+        if (!quotient.round(precision, smallest, &result))
+            result = divided(magnitude, Wide{(u64)(n * divisor)}, unit, precision, smallest);
+    }
+    return above.negative() ? -result : result;
+}
+#endif
 
 #if SPREAD
 /* (Σw·Σw|x|² − |Σw·x|²)/((Σw)² − ddof·A), or its root, rounded, with A = Σw² if the weights are reliabilities, Σw if

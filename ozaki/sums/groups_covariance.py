@@ -1,0 +1,83 @@
+"""Covariance matrices of groups: exact sums of numbers and of their products, rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np  # noqa: F401 (of the examples)
+
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays
+from ozaki.public import public
+from ozaki.sums.arguments import DType, numbers
+from ozaki.sums.groups import grouped, labelled
+from ozaki.sums.table import COVARIANCE
+from ozaki.sums.variance import exact_ddof
+
+
+@public("Sums", dask=True)
+@on_device_of_arrays
+def group_cov(
+    values: Array,
+    labels: Array,
+    num_groups: int,
+    dtype: DType = None,
+    ddof: float = 1,
+    *,
+    rowvar: bool = True,
+) -> Any:
+    """Return the covariance matrix of each group, correctly rounded: `numpy.cov` of its observations.
+
+    As `ozaki.group_var`; differs in having a result for each pair of variables, and in dividing by n − 1 if
+    nothing else is said.
+
+    Parameters
+    ----------
+    values : real matrix, of a variable in each row; a vector is one variable.
+    labels : (n,) integers from 0 to num_groups − 1, in any order: the groups of the n observations.
+    num_groups, dtype, ddof : as in `group_var`.
+    rowvar : False if each column is a variable, as in a table.
+
+    Returns
+    -------
+    (num_groups, k, k) array of k variables: (n·Σxy − Σx·Σy)/(n·(n − ddof)) of a group's n observations,
+    rounded to nearest, ties to even. Exactly symmetric, with `group_var` on the diagonal. NaN for pairs with
+    an Inf or NaN in the group, and for an empty group. Where n ≤ ddof an Inf of the covariance's sign, or NaN
+    if that is 0.
+
+    Raises
+    ------
+    TypeError : values are complex or not numeric; labels are no integers. ValueError : values of more than
+        two axes; labels outside of 0 to num_groups − 1, or not as many as observations.
+
+    References
+    ----------
+    Chan, Golub and LeVeque, Algorithms for computing the sample variance (the formula, which only rounding
+    makes a bad one).
+
+    >>> x = 1e9 + np.array([[0.0, 1.0, 2.0, 7.0], [2.0, 1.0, 0.0, 7.0]])
+    >>> group_cov(x, np.array([0, 0, 0, 1]), 2)
+    array([[[ 1., -1.],
+            [-1.,  1.]],
+           [[nan, nan],
+            [nan, nan]]])
+    """
+    x, index, (k, groups) = labelled(variables(numbers(values, "values"), rowvar), labels, num_groups)
+    exact, xp = exact_ddof(ddof), namespace(x)
+    result = xp.empty((groups, k, k), COVARIANCE.dtype((x,), dtype))
+    for i in range(k):  # with all variables at once there would be k copies of them
+        pairs = xp.broadcast_to(x[i], x[i:].shape), x[i:]
+        row = grouped(COVARIANCE, pairs, index, (k - i, groups), dtype, ddof=exact)
+        result[:, i, i:] = result[:, i:, i] = row.T
+    return result
+
+
+def variables(x: Any, rowvar: bool) -> Any:
+    """Return real variables as the rows of a matrix, NumPy's, CuPy's or Dask's.
+
+    TypeError for complex ones, ValueError for more axes than two.
+    """
+    if x.ndim not in (1, 2):
+        raise ValueError(f"values must be a matrix or a vector, got an array of shape {x.shape}")
+    if x.dtype.kind == "c":
+        raise TypeError(f"values must be real, got {x.dtype}; take the real and the imaginary part")
+    return x[None] if x.ndim == 1 else x if rowvar else x.T
