@@ -252,7 +252,7 @@ def matmul(
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     dtype : an integer dtype: the product of integers or booleans, exact, in this dtype.
     overflow : "raise", or "wrap" for elements modulo the range of dtype, as NumPy computes them.
-    mod : p, 2 <= p < 2**31: the product of integers or booleans modulo p, as int64 from 0 to p - 1.
+    mod : p, 2 <= p < 2**63: the product of integers or booleans modulo p, as int64 from 0 to p - 1.
     words : 2 for a product of about 106 bits: a, b or both may be tuples of two arrays of one shape, which
         stand for their sum, and the result is a tuple, too. Accuracy "fp64" then has u² in place of u, and
         "exact" rounds both words correctly.

@@ -49,8 +49,8 @@ from ozaki.tuning import LARGEST_IN_A_STACK_ON_DEVICE
 EXACT = 2**53
 """Integers up to this, and all below, are numbers of float64."""
 
-LARGEST_MODULUS = 2**31 - 1
-"""A residue times a power of two modulo p fits in int64."""
+LARGEST_MODULUS = 2**63 - 1
+"""Residues fit in int64."""
 
 SMALLEST_PANEL = 16
 """Rows and columns of a panel: MemoryError where the workspace does not hold them."""
@@ -111,17 +111,14 @@ def modular_matmul(
     """Return AB modulo p, as int64 from 0 to p - 1."""
     p = integer("mod", p)
     if not 2 <= p <= LARGEST_MODULUS:
-        raise ValueError(f"mod must be at least 2 and below 2**31, got {p}")
+        raise ValueError(f"mod must be at least 2 and below 2**63, got {p}")
     a, b = _arrays(a, b, np.int64, out)
     (x, y, _), request = matrices_of(a, b), request_of(a, "exact", *request_options)
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
 
         def compute(x: Array, y: Array, _: tuple[int, ...]) -> Array:
-            result = 0
-            for shift, term in products(x, y, cuts, request):
-                result = (result + term % p * pow(2, shift, p)) % p
-            return result
+            return _modulo(list(products(x, y, cuts, request)), p)
 
         result = _by_residues(x, y, Target(np.dtype(np.int64), p), request, False)
         if result is None:
@@ -331,6 +328,22 @@ def _wrapped(terms: list[tuple[int, Array]]) -> Array:
         if shift < 64:
             total = total + (term.astype(np.uint64) << np.uint64(shift))
     return total
+
+
+def _modulo(terms: list[tuple[int, Array]], p: int) -> Array:
+    """Return Σ T_s·2**s modulo p, from 0 to p − 1, by Horner's rule.
+
+    A step takes r to r·2**d + t − q·p, with t = T_s modulo p and q = RN((r·2**d + t)/p) in float64. Parts of
+    64 bits are 33 bits apart at most: for |r| <= p·(1/2 + 2**-18) and d <= 33, q is within 1/2 + 2**-18 of
+    the quotient. So the new r has that bound, too, which is below 2**63, and is right if it is computed
+    modulo 2**64.
+    """
+    xp, result, place = namespace(terms[0][1]), 0 * terms[0][1], terms[-1][0]
+    for shift, term in reversed(terms):
+        up, term = place - shift, term % p
+        quotient = xp.rint(result * (2.0**up / p) + term / p)
+        result, place = (result << up) + term - quotient.astype(np.int64) * p, shift
+    return xp.where(result < 0, result + p, result)
 
 
 def _check_fit(

@@ -1,5 +1,6 @@
 """Products of integers, and modulo p, against Python's integers."""
 
+import itertools
 import re
 import tracemalloc
 
@@ -77,13 +78,26 @@ def test_the_last_integer_that_fits(result, beyond):
                 ozaki.matmul(a, b, dtype=result)
 
 
-@pytest.mark.parametrize("p", [2, 3, 251, 65537, 2**31 - 1])
+MODULI = [2, 3, 251, 65537, *(2**bits + n for bits in (31, 32, 53, 62) for n in (-1, 0, 1)), 2**63 - 1]
+
+
+@pytest.mark.parametrize("p", MODULI)
 @pytest.mark.parametrize(("of_a", "of_b"), FULL + NARROW)
 def test_products_modulo_p(p, of_a, of_b):
     a, b = integers(of_a, (4, 300), 5), integers(of_b, (300, 5), 6)
     got = ozaki.matmul(a, b, mod=p)
     assert got.dtype == np.int64
     assert (got == exact(a, b) % p).all()
+
+
+@pytest.mark.parametrize("p", MODULI)
+def test_residues_at_the_ends_and_in_the_middle(p):
+    """Products of 0, 1, p/2 and p − 1, and sums of two: 0, next to it, or halfway, modulo p."""
+    ends = [e % p for e in (0, 1, 2, p // 2 - 1, p // 2, p // 2 + 1, p - 2, p - 1)]
+    a = np.array([[x, y] for x in ends for y in ends], np.int64)
+    b = np.array([[1, x] for x in ends], np.int64).T
+    assert (ozaki.matmul(a, b, mod=p) == exact(a, b) % p).all()
+    assert (ozaki.matmul(-a, b, mod=p) == exact(-a, b) % p).all()
 
 
 def test_stacks_vectors_and_empty_products():
@@ -132,12 +146,13 @@ def test_panels_of_integers_in_a_workspace(workspace):
 
 def test_temporaries_of_integers_stay_within_the_workspace():
     a = integers(np.int64, (300, 300), 11)
-    for workspace in (1 << 20, 1 << 22):
+    wrapped, modular = {"dtype": np.int64, "overflow": "wrap"}, {"mod": 2**63 - 1}
+    for workspace, options in itertools.product((1 << 20, 1 << 22), (wrapped, modular)):
         tracemalloc.start()
-        ozaki.matmul(a, a, dtype=np.int64, overflow="wrap", workspace=workspace)
+        ozaki.matmul(a, a, workspace=workspace, **options)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak <= workspace + 2 * a.nbytes
+        assert peak <= workspace + 3 * a.nbytes  # the result, and the residues of both
     with pytest.raises(MemoryError, match="workspace must hold panels of 16"):
         ozaki.matmul(a, a, mod=5, workspace=1 << 12)
 
@@ -149,6 +164,7 @@ def test_no_partial_sum_of_parts_exceeds_float64():
                 left, right = choose_cuts(k, tuple(2**w - 1 for w in widths), bits)
                 assert k * left.largest * right.largest <= 2**53
                 for cut, w in zip((left, right), widths, strict=True):
+                    assert cut.parts == 1 or cut.bits <= 33
                     assert cut.parts * cut.bits > w
                     assert cut.largest >= (2**w - 1 if cut.parts == 1 else 2 ** (cut.bits - 1))
 
@@ -161,7 +177,7 @@ def test_no_partial_sum_of_parts_exceeds_float64():
         ({"dtype": np.int64, "accuracy": "exact"}, ValueError, "exact"),
         ({"dtype": np.int64, "overflow": "ignore"}, ValueError, "overflow"),
         ({"mod": 1}, ValueError, "mod"),
-        ({"mod": 2**31}, ValueError, "mod"),
+        ({"mod": 2**63}, ValueError, r"mod must be at least 2 and below 2\*\*63"),
         ({"mod": 2.5}, TypeError, "mod must be an integer"),
         ({"overflow": "wrap"}, ValueError, "overflow"),
         ({"mod": 5, "overflow": "wrap"}, ValueError, "overflow"),
@@ -201,7 +217,7 @@ def test_residues_of_integers_come_back_as_their_product(engine, of_a, of_b, sha
         beyond = np.argwhere((want < low) | (want > int(info.max))).tolist()
         first = 50 + 100 * beyond[0][0] + beyond[0][1] if beyond else NO_MISFIT
         assert int(misfit[0]) == NO_MISFIT - first
-    for p in (2, 97, 2**31 - 1):
+    for p in (2, 97, 2**31 - 1, 2**32, 2**53 + 1, 2**62 + 1, 2**63 - 1):
         scheme.integers(products.copy(), Target(np.dtype(np.int64), p), out, Place(0, 9), misfit)
         assert out.tolist() == (want % p).tolist()
 
@@ -215,7 +231,7 @@ def test_products_of_integers_on_a_gpu_are_those_of_a_cpu(shape, workspace):
     a, b = integers(np.int64, (*batch, m, k), 3), integers(np.uint64, (k, n), 4)
     x, y = cupy.asarray(a)[..., ::-1, ::-1], cupy.asarray(b.T.copy()).T[::-1, ::-1]
     flipped = a[..., ::-1, ::-1], b[::-1, ::-1]
-    for options in ({"dtype": np.int64, "overflow": "wrap"}, {"mod": 2**31 - 1}):
+    for options in ({"dtype": np.int64, "overflow": "wrap"}, {"mod": 2**31 - 1}, {"mod": 2**63 - 1}):
         want = ozaki.matmul(*flipped, **options)
         assert (ozaki.matmul(x, y, workspace=workspace, **options).get() == want).all()
     if k > 1:
@@ -245,7 +261,7 @@ def test_products_that_come_again_are_replayed_with_as_many_moduli_as_they_take(
         want = exact(a, b)
         wrapped = ozaki.matmul(x, y, dtype=np.int64, overflow="wrap")
         assert (wrapped.get() == (want + 2**63) % 2**64 - 2**63).all()
-        assert (ozaki.matmul(x, y, mod=101).get() == want % 101).all()
+        assert (ozaki.matmul(x, y, mod=2**61 - 1).get() == want % (2**61 - 1)).all()
         beyond = np.argwhere(abs(want) >= 2**31).tolist()
         if beyond:
             i, j = beyond[0]

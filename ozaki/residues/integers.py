@@ -115,8 +115,8 @@ class Range(Struct):
     """What becomes of the integers of a launch, and where the first that does not fit is told."""
 
     _fields_ = (
-        *members(ctypes.c_int, "bits", "is_unsigned", "modulus", "rows", "columns"),
-        *members(ctypes.c_longlong, "first", "stride"),
+        *members(ctypes.c_int, "bits", "is_unsigned", "rows", "columns"),
+        *members(ctypes.c_longlong, "modulus", "first", "stride"),
         ("misfit", ctypes.c_void_p),
     )
 

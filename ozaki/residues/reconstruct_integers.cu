@@ -3,7 +3,7 @@
 /* What becomes of the integers: residues modulo `modulus` if the kernel is MODULAR, else numbers of so many bits,
    with a sign or without. Of those that need more bits, `misfit` becomes 2^63 - 1 less the least index, which is
    `first` at the first element, and `stride` more in the next row. */
-struct Range { int bits, is_unsigned, modulus, rows, columns; long long first, stride; u64 *misfit; };
+struct Range { int bits, is_unsigned, rows, columns; long long modulus, first, stride; u64 *misfit; };
 
 __device__ bool fits(const u64 (&limb)[LIMBS], const Range &range) {
     const int spare = 64 - range.bits;
@@ -15,15 +15,19 @@ __device__ bool fits(const u64 (&limb)[LIMBS], const Range &range) {
     return same && !(range.is_unsigned && (long long)limb[LIMBS - 1] < 0);
 }
 
-/* By halves of limbs, the highest first; the value is that of the limbs without a sign, less 2^(64·LIMBS). */
-__device__ u64 modulo(const u64 (&limb)[LIMBS], u64 p) {
-    u64 value = 0, beyond = (long long)limb[LIMBS - 1] < 0;
+/* The limbs' value modulo p by halves of limbs, of which the highest has a sign: `_modulo` of integers.py, with
+   d = 32. */
+__device__ u64 modulo(const u64 (&limb)[LIMBS], long long p) {
+    const double step = 0x1p32 / (double)p, one = 1 / (double)p;
+    u64 value = 0;
 #pragma unroll
     for (int i = 2 * LIMBS - 1; i >= 0; i--) {
-        value = (value << 32 | (unsigned)(limb[i / 2] >> 32 * (i % 2))) % p;
-        beyond = (beyond << 32) % p;
+        const unsigned half = (unsigned)(limb[i / 2] >> 32 * (i % 2));
+        const long long digit = i == 2 * LIMBS - 1 ? (int)half : (long long)half;
+        const double quotient = rint((double)(long long)value * step + (double)digit * one);
+        value = (value << 32) + (u64)digit - (u64)(long long)quotient * (u64)p;
     }
-    return (value + p - beyond) % p;
+    return (long long)value < 0 ? value + (u64)p : value;
 }
 
 extern "C" __global__ void __launch_bounds__(256)

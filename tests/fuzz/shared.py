@@ -48,7 +48,7 @@ def integer_products(draw: Draw) -> Call:
     of_a = draw.pick("shape of a", (*batch, m, k), (*batch, m, k), (k,))
     of_b = draw.pick("shape of b", (k, n), (k, n), (*batch, k, n), (k,))
     specs = {"a": draw.spec("a", of_a, INTEGERS, ALL_BITS), "b": draw.spec("b", of_b, INTEGERS, ALL_BITS)}
-    p = draw.pick("mod", None, None, 2, 3, 97, 65521, 2**31 - 1)
+    p = draw.pick("mod", None, None, 2, 3, 97, 65521, 2**31 - 1, 2**53 + 1, 2**63 - 1)
     dtype, overflow = draw.pick("dtype", *INTEGERS[:-1]), draw.pick("overflow", "raise", "wrap")
     options = {"mod": p} if p else {"dtype": dtype, "overflow": overflow}
 
