@@ -25,7 +25,7 @@ from ozaki.execution.executors import multiply
 from ozaki.execution.plan import Plan, plan_product
 from ozaki.execution.stacks import multiply_stacks
 from ozaki.execution.two_words import matmul_in_two_words
-from ozaki.integers import integer_matmul, modular_matmul
+from ozaki.integers import are_asked, integer_matmul, modular_matmul
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand
 from ozaki.product.order import exclusive_use
@@ -291,11 +291,7 @@ def matmul(
     if words != 1:
         others = {"dtype": dtype, "mod": mod, "out": out}
         return matmul_in_two_words(a, b, words, accuracy, (scheme, None, engine, workspace), others)
-    if overflow != "raise" and dtype is None:
-        raise ValueError("overflow is that of an integer dtype: give dtype, too")
-    if dtype is not None or mod is not None:
-        if accuracy is not None or (dtype is not None and mod is not None):
-            raise ValueError("dtype and mod exclude each other, and accuracy: products of integers are exact")
+    if are_asked(accuracy, dtype, overflow, mod):
         if dtype is None:
             return modular_matmul(a, b, mod, (scheme, None, engine, workspace), out)
         return integer_matmul(a, b, dtype, overflow, (scheme, None, engine, workspace), out)

@@ -71,11 +71,7 @@ def integer_matmul(
     a: Any, b: Any, dtype: Any, overflow: str, request_options: tuple[Any, ...], out: Array | None = None
 ) -> Array:
     """Return AB in an integer dtype: exact, or modulo the range of the dtype with overflow="wrap"."""
-    dtype = np.dtype(dtype)
-    if dtype.kind not in "iu":
-        raise TypeError(f"dtype must be an integer dtype, got {dtype}; for others, convert the result")
-    if overflow not in ("raise", "wrap"):
-        raise ValueError(f"overflow must be 'raise' or 'wrap', got {overflow!r}")
+    dtype = checked_dtype(dtype, overflow)
     a, b = _arrays(a, b, dtype, out)
     (x, y, _), request = matrices_of(a, b), request_of(a, "exact", *request_options)
     checked = overflow == "raise"
@@ -98,10 +94,7 @@ def integer_matmul(
     except _Misfit as misfit:
         *stack, i, j = misfit.place
         index = (*stack, *[i] * (a.ndim > 1), *[j] * (b.ndim > 1))
-        raise OverflowError(
-            f"element {index} of the product is {misfit.value}, which {dtype} cannot hold; "
-            "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
-        ) from None
+        raise overflow_error(index, misfit.value, dtype) from None
     return in_numpy_shape(result, a, b, out)
 
 
@@ -109,9 +102,7 @@ def modular_matmul(
     a: Any, b: Any, p: Any, request_options: tuple[Any, ...], out: Array | None = None
 ) -> Array:
     """Return AB modulo p, as int64 from 0 to p - 1."""
-    p = integer("mod", p)
-    if not 2 <= p <= LARGEST_MODULUS:
-        raise ValueError(f"mod must be at least 2 and below 2**63, got {p}")
+    p = checked_modulus(p)
     a, b = _arrays(a, b, np.int64, out)
     (x, y, _), request = matrices_of(a, b), request_of(a, "exact", *request_options)
     with quietly(x):
@@ -125,6 +116,53 @@ def modular_matmul(
             cuts = choose_cuts(x.shape[-1], magnitudes(x, y))
             result = _in_panels(compute, x, y, cuts, request.workspace)
     return in_numpy_shape(result, a, b, out)
+
+
+def are_asked(accuracy: str | int | None, dtype: Any, overflow: str, mod: Any) -> bool:
+    """Return whether a product is one of integers. ValueError for options that exclude each other."""
+    if overflow != "raise" and dtype is None:
+        raise ValueError("overflow is that of an integer dtype: give dtype, too")
+    if dtype is None and mod is None:
+        return False
+    if accuracy is not None or (dtype is not None and mod is not None):
+        raise ValueError("dtype and mod exclude each other, and accuracy: products of integers are exact")
+    return True
+
+
+def checked_dtype(dtype: Any, overflow: str) -> np.dtype:
+    """Return the dtype of a product. TypeError if it is none of integers, ValueError for another overflow."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "iu":
+        raise TypeError(f"dtype must be an integer dtype, got {dtype}; for others, convert the result")
+    if overflow not in ("raise", "wrap"):
+        raise ValueError(f"overflow must be 'raise' or 'wrap', got {overflow!r}")
+    return dtype
+
+
+def checked_modulus(p: Any) -> int:
+    """Return a modulus. TypeError for what is no integer, ValueError out of range."""
+    p = integer("mod", p)
+    if not 2 <= p <= LARGEST_MODULUS:
+        raise ValueError(f"mod must be at least 2 and below 2**63, got {p}")
+    return p
+
+
+def check_integers(**arrays: Any) -> None:
+    """Raise TypeError for arrays, by name, that are none of integers or booleans."""
+    for name, z in arrays.items():
+        if z.dtype.kind not in "biu":
+            raise TypeError(
+                f"{name} must be an array of integers for an integer product, got dtype {z.dtype}; "
+                f"{name}.astype(np.int64) cuts fractions off, if that is what you want"
+            )
+
+
+def overflow_error(index: tuple[int, ...], value: int, dtype: np.dtype) -> OverflowError:
+    """Return the error of an element that a dtype cannot hold."""
+    return OverflowError(
+        f"element {index} of the product is {value}, which {dtype} cannot hold; "
+        "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
+    )
 
 
 def _surely_fit(x: Array, y: Array, largest: tuple[int, int], dtype: np.dtype) -> bool:
@@ -191,12 +229,7 @@ def _arrays(a: Any, b: Any, dtype: Any, out: Array | None) -> tuple[Array, Array
     """Return both as arrays of integers, which `out` fits, if it is given."""
     x, y = as_array(a, "a"), as_array(b, "b")
     check_same_device(a=x, b=y)
-    for name, z in (("a", x), ("b", y)):
-        if z.dtype.kind not in "biu":
-            raise TypeError(
-                f"{name} must be an array of integers for an integer product, got dtype {z.dtype}; "
-                f"{name}.astype(np.int64) cuts fractions off, if that is what you want"
-            )
+    check_integers(a=x, b=y)
     check_matmul_out(out, x, y, dtype)
     return x, y
 

@@ -10,7 +10,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
     groups         sums by group
     rolling        windows, each chunk with what it needs of its neighbours
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
-                   one for all blocks
+                   one for all blocks; `integers`: of integers, modulo a few numbers
     covariances    of exact means and a product
     sparse         products of chunks that are sparse matrices
     flox           reductions by group for flox, whose state are exact sums; imported by its own name

@@ -35,9 +35,11 @@ from ozaki.dask.arguments import (
     without_empty_chunks,
 )
 from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
+from ozaki.dask.integers import integer_product
 from ozaki.dask.sparse import in_sparse_chunks, sparse_product
 from ozaki.dask.statistics import Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
+from ozaki.integers import are_asked
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.pair import Pair
 from ozaki.product.partial import FactorStatistics, PartialProduct
@@ -55,6 +57,9 @@ def matmul(
     b: Any,
     *,
     accuracy: str | int | None = None,
+    dtype: Any = None,
+    overflow: str = "raise",
+    mod: int | None = None,
     scheme: str = "auto",
     engine: str | Engine = "auto",
     workspace: int | None = None,
@@ -75,6 +80,9 @@ def matmul(
         statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
         whole product, and up to seven times where the inner dimension is graded. Where it is not cut,
         statistics take them once.
+    dtype, overflow, mod : of products of integers, as in `ozaki.matmul`. An element that dtype cannot hold is
+        an OverflowError of its chunk's task, which takes three products for that, but one where the numbers
+        of its blocks are too small.
     scheme : "auto" or "residues": residues are what adds up.
     engine : by name, or picklable; as in `ozaki.matmul`.
     workspace : bytes that each task may use, as in `ozaki.matmul`.
@@ -87,7 +95,8 @@ def matmul(
 
     Raises
     ------
-    TypeError, MemoryError : as `ozaki.matmul`, in a task where the numbers decide, which the error names.
+    TypeError, MemoryError, OverflowError : as `ozaki.matmul`, in a task where the numbers decide; a
+        MemoryError names it.
     ValueError : as `ozaki.matmul`; chunks of unknown sizes.
 
     References
@@ -98,12 +107,19 @@ def matmul(
     >>> a = da.from_array(np.array([[1e16, 1.0, -1e16]]), chunks=1)
     >>> matmul(a, da.ones((3, 1), chunks=(2, 1)), accuracy="exact").compute()
     array([[1.]])
+    >>> matmul(da.full((1, 4), 2**62, chunks=1), np.ones((4, 1), int), mod=10**9 + 7).compute()
+    array([[582344008]])
     >>> from scipy.sparse import csr_matrix
     >>> matmul(a.map_blocks(csr_matrix), np.ones(3)).compute()
     array([1.])
     """
+    integers = are_asked(accuracy, dtype, overflow, mod)
     if in_sparse_chunks(a) or in_sparse_chunks(b):
+        if integers:
+            raise TypeError("dtype and mod are those of products of dense chunks")
         return sparse_product(a, b, accuracy)
+    if integers:
+        return integer_product(a, b, dtype, overflow, mod, (scheme, None, engine, workspace), split_every)
     x, y = known_chunks(a, "a"), known_chunks(b, "b")
     like_arrays(a=x, b=y)
     if scheme not in ("auto", "residues"):
