@@ -99,16 +99,16 @@ def integer_product(
 
 
 def _residues(
-    xs: list[Array],
-    ys: list[Array],
-    *starts: list[Array],
+    x: Array,
+    y: Array,
+    *starts: Array,
     inner: int,
     moduli: tuple[int, ...],
     options: tuple[Any, ...],
     declared: tuple[np.dtype, np.dtype],
 ) -> Residues:
     """The residues of the product of two blocks, all of one exact product where no sum can overflow."""
-    x, y = (as_chunk(_only(z), name, of) for name, z, of in zip("ab", (xs, ys), declared, strict=True))
+    x, y = (as_chunk(z, name, of) for name, z, of in zip("ab", (x, y), declared, strict=True))
     with quietly(x):
         left, right = magnitudes(x, y)
         if len(moduli) > 1 and inner * left * right < 2**63:
@@ -116,12 +116,7 @@ def _residues(
             found = [(exact if p == _WORD else exact % p).astype(np.uint64) for p in moduli]
         else:
             found = [_modulo(x, y, p, options) for p in moduli]
-    return Residues(tuple(int(_only(start)[0]) for start in starts), tuple(found))
-
-
-def _only(blocks: Any) -> Array:
-    """The block of a list of one, if it is a list."""
-    return _only(blocks[0]) if isinstance(blocks, list) else blocks
+    return Residues(tuple(int(start[0]) for start in starts), tuple(found))
 
 
 def _modulo(x: Array, y: Array, p: int, options: tuple[Any, ...]) -> Array:
