@@ -119,7 +119,7 @@ def test_examples_run(path):
 
 
 def test_every_block_says_what_it_is():
-    known = {f"{{.python .{package}}}" for package in ("gpu", "torch", "jax", "polars")}
+    known = {f"{{.python .{package}}}" for package in ("gpu", "torch", "jax", "polars", "pyarrow")}
     known |= {"python", "sh", "text", "math"}
     for path in PAGES:
         for block in BLOCK.finditer(path.read_text()):

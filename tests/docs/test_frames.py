@@ -1,6 +1,12 @@
-"""Groups of data frames, by the lines of the page on data: missing keys, missing numbers, any order."""
+"""Groups of data frames, by the lines of the pages: missing keys and numbers, any order, any partitions."""
 
+import ast
+from collections import namedtuple
+from doctest import DocTestParser
 from fractions import Fraction
+from functools import reduce
+from textwrap import dedent
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,3 +62,42 @@ def test_polars_examples_run():
     pytest.importorskip("polars")
     codes = examples(DOCS / "data.md", "{.python .polars}")
     run_examples(DOCS / "data.md", [">>> import ozaki\n", *codes], "data")
+
+
+def aggregation(dd):
+    """What the page on clusters makes with `dd.Aggregation`."""
+    (code,) = examples(DOCS / "clusters.md", "{.python .pyarrow}")
+    (made,) = (e.source for e in DocTestParser().get_examples(dedent(code)) if "dd.Aggregation" in e.source)
+    names = {"dd": dd, "ozaki": ozaki, "reduce": reduce}
+    exec(compile(ast.parse(made), "clusters.md", "exec"), names)
+    return names["exact"]
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 40])
+def test_the_steps_of_an_aggregation(partitions):
+    """As Dask takes them, which needs pyarrow for its dataframes: `test_dask_dataframes`."""
+    pd = pytest.importorskip("pandas")
+    exact = aggregation(SimpleNamespace(Aggregation=namedtuple("Aggregation", "name chunk agg finalize")))
+    table = pd.DataFrame({"key": KEYS, "x": NUMBERS})
+    parts = [table.iloc[i::partitions] for i in range(partitions)]
+    chunks = pd.concat([exact.chunk(part.groupby("key", dropna=False)["x"]) for part in parts])
+    found = exact.finalize(exact.agg(chunks.groupby(level=0, dropna=False)))
+    assert found.dtype == np.float64
+    assert {None if pd.isna(k) else k: x for k, x in found.items()} == exact_sums()
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 40])
+def test_dask_dataframes(partitions):
+    pytest.importorskip("pyarrow")
+    import dask.dataframe as dd
+    import pandas as pd
+
+    lazy = dd.from_pandas(pd.DataFrame({"key": KEYS, "x": NUMBERS}), npartitions=partitions)
+    found = lazy.groupby("key", dropna=False)["x"].agg(aggregation(dd)).compute()
+    assert {None if pd.isna(k) else k: x for k, x in found.items()} == exact_sums()
+
+
+def test_dask_dataframe_examples_run():
+    pytest.importorskip("pyarrow")
+    codes = examples(DOCS / "clusters.md", "{.python .pyarrow}")
+    run_examples(DOCS / "clusters.md", [">>> import ozaki\n", *codes], "clusters")
