@@ -223,7 +223,7 @@ def _of_chunk(
     if any(x.shape != first.shape for x in arrays):
         raise ValueError(f"chunks must be alike, got shapes {', '.join(str(x.shape) for x in arrays)}")
     if target.kind in "iub":
-        return grouped(reduction, tuple(arrays), index, shape, target)
+        return grouped(reduction.name, tuple(arrays), index, shape, target)
     return chunk_sums_by_group(reduction, arrays, index, size, exact, skip_nan)
 
 

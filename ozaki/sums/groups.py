@@ -126,7 +126,7 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     broadcast_shape(x=x.shape, y=y.shape)
     x, y = check_same_device(x=x, y=y).broadcast_arrays(x, y)
     x, index, shape = labelled(x, labels, num_groups, "x")
-    return grouped(REDUCTIONS["dot"], (x, y), index, shape, dtype)
+    return grouped("dot", (x, y), index, shape, dtype)
 
 
 @public("Sums", dask=True)
@@ -206,7 +206,7 @@ def by_group(
 ) -> Array:
     """Return the results of a reduction of one array, group by group."""
     x, index, shape = labelled(values, labels, num_groups)
-    return grouped(REDUCTIONS[name], (x,), index, shape, dtype, **options)
+    return grouped(name, (x,), index, shape, dtype, **options)
 
 
 def labelled(
@@ -222,21 +222,22 @@ def labelled(
 
 
 def grouped(
-    reduction: Reduction,
+    name: str,
     arrays: tuple[Array, ...],
     index: Array,
     shape: tuple[int, ...],
     dtype: DType,
     **options: Any,
 ) -> Array:
-    """The results of a reduction, group by group."""
-    outputs, target = prod(shape), reduction.dtype(arrays, dtype, None, shape)
+    """The results of a reduction of the table, group by group."""
+    reduction, outputs = REDUCTIONS[name], prod(shape)
+    target = reduction.dtype(arrays, dtype, None, shape)
     if target.kind in "iub" or prod(shape[:-1]) != 1:  # `group_sums` sees whether columns are there
         check_labels(index, shape[-1])
     if target.kind in "iub":
         return _integer_sums(arrays, index, shape, target)
     if shape[-1] > GROUPS_PER_NUMBER * index.size > 0:
-        return _grouped_sparsely(reduction, arrays, index, shape, dtype, **options)
+        return _grouped_sparsely(name, arrays, index, shape, dtype, **options)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat = [x.reshape(-1) for x in arrays]
     if reduction.plain:
@@ -281,19 +282,13 @@ def rounded_on_gpu(
 
 
 def _grouped_sparsely(
-    reduction: Reduction,
-    arrays: tuple[Array, ...],
-    index: Array,
-    shape: tuple[int, ...],
-    dtype: DType,
-    **options: Any,
+    name: str, arrays: tuple[Array, ...], index: Array, shape: tuple[int, ...], dtype: DType, **options: Any
 ) -> Array:
     """The same, of the groups that have numbers alone: the others take no memory but their results'."""
     check_labels(index, shape[-1])
     used, renumbered = namespace(index).unique(index, return_inverse=True)
-    some = grouped(reduction, arrays, renumbered, (*shape[:-1], len(used)), dtype, **options)
-    empty = tuple(x[..., :0] for x in arrays)
-    nothing = grouped(reduction, empty, index[:0], (*shape[:-1], 1), dtype, **options)
+    some = grouped(name, arrays, renumbered, (*shape[:-1], len(used)), dtype, **options)
+    nothing = grouped(name, tuple(x[..., :0] for x in arrays), index[:0], (*shape[:-1], 1), dtype, **options)
     result = namespace(index).empty(shape, some.dtype)
     result[...], result[..., used] = nothing, some
     return result

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
-import numpy as np  # noqa: F401 (of the examples)
+import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, where_lies
 from ozaki.public import public
 from ozaki.sums.arguments import DType, numbers
-from ozaki.sums.groups import grouped, labelled
+from ozaki.sums.exact.fixed_point import FixedPoint
+from ozaki.sums.exact.groups import check_labels, group_sums
+from ozaki.sums.exact.summands import Summands
+from ozaki.sums.groups import columns_of, labelled, rounded_on_gpu
 from ozaki.sums.table import COVARIANCE
 from ozaki.sums.variance import exact_ddof
+from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
 
 @public("Sums", dask=True)
@@ -62,12 +68,41 @@ def group_cov(
             [nan, nan]]])
     """
     x, index, (k, groups) = labelled(variables(numbers(values, "values"), rowvar), labels, num_groups)
-    exact, xp = exact_ddof(ddof), namespace(x)
-    result = xp.empty((groups, k, k), COVARIANCE.dtype((x,), dtype))
-    for i in range(k):  # with all variables at once there would be k copies of them
-        pairs = xp.broadcast_to(x[i], x[i:].shape), x[i:]
-        row = grouped(COVARIANCE, pairs, index, (k - i, groups), dtype, ddof=exact)
-        result[:, i, i:] = result[:, i:, i] = row.T
+    check_labels(index, groups)
+    exact, xp, target = exact_ddof(ddof), namespace(x), COVARIANCE.dtype((x,), dtype)
+    if groups <= GROUPS_PER_NUMBER * index.size:
+        return _matrices(x, index, groups, target, exact)
+    used, renumbered = xp.unique(index, return_inverse=True)  # the others take no memory but their results'
+    result = xp.full((groups, k, k), np.nan, target)
+    result[used] = _matrices(x, renumbered, len(used), target, exact)
+    return result
+
+
+def _matrices(x: Array, index: Array, groups: int, target: np.dtype, ddof: Fraction) -> Array:
+    """The matrices, a row of all at a time: of every pair at once there would be k copies of the numbers."""
+    k, xp = len(x), namespace(x)
+    counts, result = xp.bincount(index, minlength=groups), xp.empty((groups, k, k), target)
+
+    @cache
+    def sums() -> FixedPoint:
+        return group_sums([Summands((x.reshape(-1),))], columns_of(index, k, groups), k * groups)
+
+    def of_sums(i: int, pairs: tuple[Array, Array], columns: Array) -> Array:
+        """Row i from exact sums, Σx, Σy and Σxy."""
+        first = xp.tile(xp.arange(i * groups, (i + 1) * groups), k - i)
+        parts = [sums().columns(chosen) for chosen in (first, slice(i * groups, None))]
+        parts.append(group_sums([Summands(pairs)], columns, first.size))
+        n = xp.tile(counts, k - i)
+        if n.size <= OUTPUTS_ON_HOST:
+            n, parts = on_host(n), [part.on_host() for part in parts]
+        return where_lies(x, COVARIANCE.rounded([[part] for part in parts], n, target, ddof=ddof))
+
+    for i in range(k):
+        columns = columns_of(index, k - i, groups)
+        pairs = xp.broadcast_to(x[i], x[i:].shape).reshape(-1), x[i:].reshape(-1)
+        row = rounded_on_gpu(COVARIANCE, pairs, columns, (k - i) * groups, target, ddof=ddof)
+        row = of_sums(i, pairs, columns) if row is None else row
+        result[:, i, i:] = result[:, i:, i] = row.reshape(k - i, groups).T
     return result
 
 

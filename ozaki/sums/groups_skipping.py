@@ -134,7 +134,7 @@ def group_average(values: Array, labels: Array, num_groups: int, weights: Array)
             return found.reshape(shape)
     used, renumbered = xp.unique(index, return_inverse=True)
     dense = (*shape[:-1], len(used))
-    means = grouped(REDUCTIONS["average"], arrays, renumbered, dense, None)
+    means = grouped("average", arrays, renumbered, dense, None)
     result = xp.full(shape, in_both_parts(np.nan, means.dtype), means.dtype)
     result[..., used] = means
     return result
