@@ -81,18 +81,19 @@ def group_cov(
 def _matrices(x: Array, index: Array, groups: int, target: np.dtype, ddof: Fraction) -> Array:
     """The matrices, a row of all at a time: of every pair at once there would be k copies of the numbers."""
     k, xp = len(x), namespace(x)
-    counts, result = xp.bincount(index, minlength=groups), xp.empty((groups, k, k), target)
+    result = xp.empty((groups, k, k), target)
 
     @cache
-    def sums() -> FixedPoint:
-        return group_sums([Summands((x.reshape(-1),))], columns_of(index, k, groups), k * groups)
+    def counts_and_sums() -> tuple[Array, FixedPoint]:
+        sums = group_sums([Summands((x.reshape(-1),))], columns_of(index, k, groups), k * groups)
+        return xp.bincount(index, minlength=groups), sums
 
     def of_sums(i: int, pairs: tuple[Array, Array], columns: Array) -> Array:
         """Row i from exact sums, Σx, Σy and Σxy."""
-        first = xp.tile(xp.arange(i * groups, (i + 1) * groups), k - i)
-        parts = [sums().columns(chosen) for chosen in (first, slice(i * groups, None))]
+        counts, sums = counts_and_sums()
+        n, first = (xp.tile(y, k - i) for y in (counts, xp.arange(i * groups, (i + 1) * groups)))
+        parts = [sums.columns(chosen) for chosen in (first, slice(i * groups, None))]
         parts.append(group_sums([Summands(pairs)], columns, first.size))
-        n = xp.tile(counts, k - i)
         if n.size <= OUTPUTS_ON_HOST:
             n, parts = on_host(n), [part.on_host() for part in parts]
         return where_lies(x, COVARIANCE.rounded([[part] for part in parts], n, target, ddof=ddof))

@@ -46,7 +46,7 @@ def test_products_are_those_of_integers(of, chunks):
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
-@pytest.mark.parametrize("beyond", [-1, 0, 1, 2**64, -(2**64), 2**127])
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 2**64, -(2**64), *(p * 2**64 for p in (2**63 - 1, 2**63 - 3))])
 def test_the_last_integer_that_fits(dtype, beyond):
     """Sums of chunks far larger than their own, which is an end of the range, or next to it, or far away."""
     for end in (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)):

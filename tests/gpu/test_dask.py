@@ -81,6 +81,27 @@ def test_products(cupy, dtype):
             check(cupy, lazy, ozaki.matmul(a, b))
 
 
+def test_products_of_integers(cupy):
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-(2**63), 2**63 - 1, shape) for shape in ((60, 90), (90, 50)))
+    small = a >> 40, b >> 40
+    x, y = (on_device(cupy, z, 40) for z in (a, b))
+    for options in ({"dtype": np.int64, "overflow": "wrap"}, {"mod": 2**31 - 1}, {"mod": 2**63 - 1}):
+        check(cupy, ozaki.matmul(x, y, **options), ozaki.matmul(a, b, **options))
+    check(cupy, ozaki.matmul(x >> 40, y >> 40, dtype=np.int64), ozaki.matmul(*small, dtype=np.int64))
+    a[:], b[:] = 1, 1
+    a[41, 80] = b[80, 7] = 2**40
+    with pytest.raises(OverflowError, match=rf"\(41, 7\) of the product is {2**80 + 89},"):
+        ozaki.matmul(on_device(cupy, a, 40), on_device(cupy, b, 40), dtype=np.int64).compute()
+
+
+def test_covariances_by_group(cupy):
+    rng = np.random.default_rng(6)
+    x, labels = rng.standard_normal((3, 500)), rng.integers(0, 6, 500)
+    lazy = ozaki.group_cov(on_device(cupy, x, (2, 90)), on_device(cupy, labels, 200), 7)
+    check(cupy, lazy, ozaki.group_cov(x, labels, 7))
+
+
 def test_kinds_of_chunks_do_not_mix(cupy):
     x = np.ones((4, 4))
     with pytest.raises(TypeError, match="NumPy"):
