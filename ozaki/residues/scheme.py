@@ -27,7 +27,7 @@ from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.reduction import reduce
 from ozaki.residues.split import Truncated, residues
-from ozaki.residues.sums import sum_of_residues
+from ozaki.residues.sums import residues_of_sums, sum_of_residues
 from ozaki.schemes import ProductSpecification
 
 
@@ -103,8 +103,8 @@ class Residues:
         """Return the words of the sums of two integers, RN(high·2**scale) + RN(low·2**scale)."""
         if self.sums_in_one_step:
             return self.split([*high, *low], scale, side, padding)
-        x, y = (self.split(parts, scale, side, padding) for parts in (high, low))
-        return sum_of_residues(x, [1] * len(self.system.moduli), y, self.system.moduli)
+        width = self.specification.widths[side]
+        return residues_of_sums(high, low, scale, self.system, padding, side == 0, width)
 
     @property
     def sums_in_one_step(self) -> bool:

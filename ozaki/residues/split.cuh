@@ -38,6 +38,16 @@ struct Integer {
         word[WORDS - 1] ^= 0x80000000u;
     }
 #endif
+    /* Adds an integer, with carries. Two biases are one range, and vanish: the sum gets its own. */
+    __device__ void operator+=(const Integer &other) {
+        u64 sum = 0;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            sum = (sum >> 32) + word[i] + other.word[i];
+            word[i] = (unsigned)sum;
+        }
+        word[WORDS - 1] ^= 0x80000000u;
+    }
     /* As frexp's. */
     static __device__ int exponent_of(double x) {
         const int exponent = __double2hiint(x) >> 20 & 0x7ff;
@@ -149,6 +159,14 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables
 }
 #endif
 
+/* The residues of a thread's run of integers. */
+template <class Tables>
+__device__ void write_residues(const Integer (&integer)[PARTS][RUN], const StagedRun &run, const Tables &tables,
+                               WORD *out, int padded_rows, int padded_columns) {
+    write_residues(integer, tables, min(RUN, padded_columns - run.column),
+                   out + (i64)run.row * padded_columns + run.column, (i64)padded_rows * padded_columns);
+}
+
 /* The residues of a thread's run. */
 template <class Tables>
 __device__ void write_residues(const Staged &staged, const StagedRun &run, int scale, const Tables &tables, WORD *out,
@@ -163,6 +181,5 @@ __device__ void write_residues(const Staged &staged, const StagedRun &run, int s
                 integer[part][j] = Integer(pair.x, scale);
                 integer[part][j + 1] = Integer(pair.y, scale);
             }
-    write_residues(integer, tables, min(RUN, padded_columns - run.column),
-                   out + (i64)run.row * padded_columns + run.column, (i64)padded_rows * padded_columns);
+    write_residues(integer, run, tables, out, padded_rows, padded_columns);
 }

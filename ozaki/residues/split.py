@@ -245,6 +245,15 @@ def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
     return tile_rows(_run(word, parts), columns, 32 if word.floating else 16 // parts)
 
 
+def tiled_constants(
+    system: ResidueSystem, weighted: bool, width: int, parts: int, columns: int, integers: int = 0
+) -> dict[str, Any]:
+    """Return the constants of a kernel that splits one factor in tiles, into rows of so many residues."""
+    aligned = columns % _run(system.word, parts) == 0
+    constants = split_constants(system, (weighted,), width, parts, aligned, integers)
+    return {**constants, **_tile_rows(system.word, parts, columns)}
+
+
 def _modulus(p: int, weights: tuple[int, ...], words: int) -> list[Any]:
     """Return the kernel's `Modulus`: 1/p, p, and for each real part where its sum starts, and the weights of
     all bytes, four to an int."""
@@ -307,10 +316,8 @@ def residues_on_device(
     magnitudes."""
     operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
-    aligned = padded_columns % _run(system.word, len(parts)) == 0
     constants = {
-        **split_constants(system, (weighted,), width, len(parts), aligned, integers),
-        **_tile_rows(system.word, len(parts), padded_columns),
+        **tiled_constants(system, weighted, width, len(parts), padded_columns, integers),
         **TRUNCATION_CONSTANTS,
         **layout,
         "TRUNCATED": int(truncated is not None),

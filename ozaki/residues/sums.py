@@ -4,12 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, import_cupy, is_cupy
+from multiword.engines.moduli import ResidueSystem, residue_system
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.memory import padded
+from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from ozaki.residues.reduction import reduce
+from ozaki.residues.split import SplitTables, residues, tiled_constants
+
+
+def residues_of_sums(
+    high: list[Array],
+    low: list[Array],
+    scale: Array,
+    system: ResidueSystem,
+    padding: int,
+    weighted: bool,
+    width: int,
+) -> Array:
+    """Return the residues of the integers RN(high·2**scale) + RN(low·2**scale) of an operand of two words.
+
+    The arguments are those of `ozaki.residues.split.residues`; on a GPU both words lie alike.
+    """
+    if is_cupy(high[0]) and not system.word.floating:
+        return _in_one_split(high, low, scale, system, padding, weighted, width)
+    x, y = (residues(parts, scale, system, padding, weighted, width) for parts in (high, low))
+    return sum_of_residues(x, [1] * len(system.moduli), y, system.moduli)
+
+
+_SPLIT_SUMS = Kernel(
+    "split_sums",
+    Path(__file__).with_name("split_sums.cu"),
+    tuple(
+        {
+            **tiled_constants(residue_system("int8", bits, 4096, parts), True, width, parts, columns),
+            "ALONG_K": along,
+            "UNIT": along,
+            "REAL": "double",
+        }
+        for bits, parts, width, columns, along in (
+            (218.0, 1, 110, 4096, 1),
+            (218.0, 1, 110, 4097, 0),
+            (120.0, 2, 61, 64, 1),
+            (300.0, 2, 150, 64, 0),
+        )
+    ),
+    (StridedParts, SplitTables),
+    equals="ozaki.definition.remainders.symmetric_residue",
+)
+
+
+def _in_one_split(
+    high: list[Array],
+    low: list[Array],
+    scale: Array,
+    system: ResidueSystem,
+    padding: int,
+    weighted: bool,
+    width: int,
+) -> Array:
+    """The same by one launch, in int8: both words are read once."""
+    (first, layout), (second, _) = strided_parts(high), strided_parts(low)
+    rows, columns = (padded(size, padding) for size in extent(high))
+    out = namespace(high[0]).empty((system.images, len(system.moduli), rows, columns), system.word.dtype)
+    constants = {**tiled_constants(system, weighted, width, len(high), columns), **layout}
+    tables = SplitTables(scales=scale, factors=scale, powers=scale, wide=0)
+    arguments = first, second, tables, out, np.int32(rows), np.int32(columns)
+    _SPLIT_SUMS((tile_count(constants, rows, columns),), (THREADS,), arguments, **constants)
+    return out
 
 
 def sum_of_residues(x: Array, factors: Sequence[int], y: Array, moduli: Sequence[int]) -> Array:
