@@ -180,8 +180,6 @@ def _product(left: Words, right: Words, request: Request) -> Words:
         _sum(left, right, scaled.scales, outs)
     else:
         _multiply(pair, scaled, outs)
-    for high, low in zip(*map(real_parts, outs), strict=True):
-        low[~namespace(high).isfinite(high)] = 0
     if scaled.nonfinite:
         overwrite_nonfinite(pair.a.parts, pair.b.parts, scaled.scales, outs[0])
     return outs
@@ -234,6 +232,8 @@ def _sum(left: Words, right: Words, scales: tuple[Array, Array], outs: Words) ->
         column = [(a, b[:, j]) for a in left for b in right]
         for out, word in zip_longest(outs, summed_words(column, (), 2)):
             out[:, j] = 0 if word is None else word
+    for high, low in zip(*map(real_parts, outs), strict=True):
+        low[~xp.isfinite(high)] = 0
 
 
 def summed_words(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:

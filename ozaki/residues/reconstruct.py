@@ -35,7 +35,7 @@ def reconstruct(
     above the diagonal is read.
     """
     if is_cupy(y):
-        reconstruct_on_device(y, system, scales, target, out, symmetric)
+        reconstruct_on_device(y, system, scales, target, [out], symmetric)
     else:
         _reconstruct_host(y, system, scales, target, out)
 

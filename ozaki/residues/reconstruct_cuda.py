@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -118,28 +119,43 @@ def reconstruction_constants(system: ResidueSystem) -> dict[str, Any]:
     return constants
 
 
-_RECONSTRUCT = Kernel(
+def _reconstructing(name: str, *instances: tuple[str, float, str, int, int, str]) -> Kernel:
+    """Return a kernel from residues to rounded numbers; instances: word, bits, real type, parts, columns to a
+    thread, type of the products."""
+    return Kernel(
+        name,
+        Path(__file__).with_name(f"{name}.cu"),
+        tuple(
+            {
+                **reconstruction_constants(residue_system(word, bits, 4096, parts)),
+                "REAL": t,
+                "PARTS": parts,
+                "VECTOR": vector,
+                "PRODUCT": product,
+            }
+            for word, bits, t, parts, vector, product in instances
+        ),
+        (ResidueProducts, Rounding),
+        equals="ozaki.definition.remainders.reconstructed",
+    )
+
+
+_RECONSTRUCT = _reconstructing(
     "reconstruct",
-    Path(__file__).with_name("reconstruct.cu"),
-    tuple(
-        {
-            **reconstruction_constants(residue_system(word, bits, 4096, parts)),
-            "REAL": t,
-            "PARTS": parts,
-            "VECTOR": vector,
-            "PRODUCT": product,
-        }
-        for word, bits, t, parts, vector, product in (
-            ("int8", 109.2, "double", 1, 2, "int"),
-            ("int8", 109.2, "double", 1, 4, "signed char"),
-            ("int8", 54.6, "float", 2, 2, "int"),
-            ("int8", 54.6, "double", 2, 4, "signed char"),
-            ("int8", 320.0, "double", 2, 1, "signed char"),
-            ("fp64", 900.0, "double", 1, 1, "double"),
-        )
-    ),
-    (ResidueProducts, Rounding),
-    equals="ozaki.definition.remainders.reconstructed",
+    ("int8", 109.2, "double", 1, 2, "int"),
+    ("int8", 109.2, "double", 1, 4, "signed char"),
+    ("int8", 54.6, "float", 2, 2, "int"),
+    ("int8", 54.6, "double", 2, 4, "signed char"),
+    ("int8", 320.0, "double", 2, 1, "signed char"),
+    ("fp64", 900.0, "double", 1, 1, "double"),
+)
+_RECONSTRUCT_WORDS = _reconstructing(
+    "reconstruct_words",
+    ("int8", 217.2, "double", 1, 4, "signed char"),
+    ("int8", 217.2, "double", 1, 2, "int"),
+    ("int8", 109.2, "float", 2, 2, "int"),
+    ("int8", 320.0, "double", 2, 1, "signed char"),
+    ("fp64", 900.0, "double", 1, 1, "double"),
 )
 
 
@@ -159,18 +175,21 @@ def reconstruct_on_device(
     system: ResidueSystem,
     scales: tuple[Array, Array],
     target: Format,
-    out: Array,
+    words: Sequence[Array],
     symmetric: bool = False,
 ) -> None:
-    """Write RN(C'·2**(-s_i - t_j)) to `out`, as `reconstruct`, for CuPy arrays."""
-    m, n = out.shape
-    result = out if out.flags.c_contiguous else namespace(y).empty((m, n), out.dtype)
+    """Write RN(C'·2**(-s_i - t_j)) to the first of one or two words, as `reconstruct`, for CuPy arrays.
+
+    The second word is what the first one leaves, rounded, and 0 where the first is infinite.
+    """
+    (m, n), dtype = words[0].shape, words[0].dtype
+    results = [x if x.flags.c_contiguous else namespace(y).empty((m, n), dtype) for x in words]
     grid, block, shape = launch_shape(y, m, n)
     constants = {
         **reconstruction_constants(system),
         **shape,
-        "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
-        "PARTS": 1 + (out.dtype.kind == "c"),
+        "REAL": "float" if dtype.name in ("float32", "complex64") else "double",
+        "PARTS": 1 + (dtype.kind == "c"),
     }
     rounding = Rounding(
         row_scale=scales[0],
@@ -182,14 +201,14 @@ def reconstruct_on_device(
         smallest=target.emin - target.precision + 1,
         symmetric=int(symmetric),
     )
-    _RECONSTRUCT(grid, block, (residue_products(y, system), rounding, result), **constants)
-    if symmetric:
-        squares = -(-n // MIRRORED)
-        _MIRROR(
-            (squares, squares), (MIRRORED, 8), (result, np.int32(n)), REAL=constants["REAL"], SIDE=MIRRORED
-        )
-    if result is not out:
-        out[...] = result
+    kernel = _RECONSTRUCT if len(words) == 1 else _RECONSTRUCT_WORDS
+    kernel(grid, block, (residue_products(y, system), rounding, *results), **constants)
+    squares, real = -(-n // MIRRORED), constants["REAL"]
+    for result, word in zip(results, words, strict=True):
+        if symmetric:
+            _MIRROR((squares, squares), (MIRRORED, 8), (result, np.int32(n)), REAL=real, SIDE=MIRRORED)
+        if result is not word:
+            word[...] = result
 
 
 def residue_products(y: Array, system: ResidueSystem) -> ResidueProducts:

@@ -21,10 +21,10 @@ import numpy as np
 
 from multiword.engines import Engine, ResidueEngine, Word, declared, get_word, reduces_residues
 from multiword.engines.moduli import ResidueSystem, fewest_moduli, residue_system
-from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
+from ozaki.residues.reconstruct_cuda import reconstruct_on_device
 from ozaki.residues.reduction import reduce
 from ozaki.residues.split import Truncated, residues
 from ozaki.residues.sums import residues_of_sums, sum_of_residues
@@ -193,27 +193,37 @@ class Residues:
         step(y, self.system, scales, self.specification.target, out, **self._half)
 
     def round_words(self, y: Any, scales: tuple[Array, Array], words: Sequence[Array]) -> None:
-        """Round C'·2**(-s_i - t_j) to the first word, what that leaves to the second, and so on."""
+        """Round C'·2**(-s_i - t_j) to the first word, what that leaves to the second, and so on.
+
+        Words after one that is infinite are 0.
+        """
         first, *more = words
         if not more:
             self.reconstruct(y, scales, first)
+            return
+        if len(more) == 1 and is_cupy(first):
+            reconstruct_on_device(y, self.system, scales, self.specification.target, words)
             return
         rest = self._of_rest(scales)
         count = len(rest.system.moduli)
         kept = y.first(count) if hasattr(y, "first") else y[:, :count].copy()
         self.reconstruct(y, scales, first)
         rest.round_words(self._remainder(kept, first, scales, rest), scales, more)
+        for high, *lower in zip(*map(real_parts, words), strict=True):
+            for low in lower:
+                low[~namespace(high).isfinite(high)] = 0
 
     def _of_rest(self, scales: tuple[Array, Array]) -> Residues:
         """Return the scheme for what a rounded word leaves of C': on a CPU with fewer moduli.
 
-        It is less than 2**(bits - 53) where no integer times 2**(-s_i - t_j) is subnormal.
+        It is less than 2**(bits - precision) where no integer times 2**(-s_i - t_j) is subnormal.
         """
-        rest = copy(self)
+        rest, target = copy(self), self.specification.target
         rest.reduced = False
-        if not is_cupy(scales[0]) and int(scales[0].max()) + int(scales[1].max()) <= -FORMATS["fp64"].emin:
-            rest.specification = replace(self.specification, bits=max(0.0, self.specification.bits - 53))
-            rest.system = fewest_moduli(self.system, rest.specification.bits)
+        if not is_cupy(scales[0]) and int(scales[0].max()) + int(scales[1].max()) <= -target.emin:
+            bits = max(0.0, self.specification.bits - target.precision)
+            rest.specification = replace(self.specification, bits=bits)
+            rest.system = fewest_moduli(self.system, bits)
         return rest
 
     def _remainder(self, y: Array, word: Array, scales: tuple[Array, Array], rest: Residues) -> Array:
@@ -223,7 +233,8 @@ class Residues:
         """
         xp, (m, n), system = namespace(y), word.shape, self.system
         exponent = scales[0][:, None] + scales[1]
-        parts = [-xp.ldexp(part, exponent) for part in real_parts(word)]
+        finite = [xp.where(xp.isfinite(part), part, 0) for part in real_parts(word)]
+        parts = [-xp.ldexp(part, exponent) for part in finite]
         width = min(1023, math.ceil(self.specification.bits) + 1)
         taken = residues(parts, xp.zeros(m, xp.int32), rest.system, 1, weighted=True, width=width)
         if system.images == 3:  # of A'B' they are (xx', yy', (x + y)(x' + y')), of a number (x, y, x + y)

@@ -44,11 +44,19 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
 /* Terms of `round_sum`, at most: the slack covers the rounding of as many errors. */
 #define MOST_ROUNDED 8
 
+/* *result = x·2^exponent; false where that may not be a normal number. */
+__device__ __forceinline__ bool scale_normal(double x, int exponent, double *result) {
+    const int scaled = ((int)(__double2hiint(x) >> 20) & 0x7ff) + exponent;
+    if (scaled < 1 || scaled > 2046 || x == 0) return false;
+    *result = __hiloint2double(__double2hiint(x) + exponent * (1 << 20), __double2loint(x));
+    return true;
+}
+
 /* RN(Σ term·2^exponent), by Ziv's rounding test; false, and no result, where the sum is too near to a tie, or the
    result may not be a normal number. The terms' sum in double precision and the sum of its errors miss the exact
    sum by at most TERMS·2^-53 times the errors' magnitudes: it lies between two numbers that must round alike. */
 template <int TERMS>
-__device__ bool round_sum(const double (&term)[TERMS], int exponent, double *result) {
+__device__ bool round_sum(const double (&term)[TERMS], int exponent, double (&word)[1]) {
     double s = term[0], errors = 0, sizes = 0;
 #pragma unroll
     for (int i = 1; i < TERMS; i++) {
@@ -59,10 +67,29 @@ __device__ bool round_sum(const double (&term)[TERMS], int exponent, double *res
     const double rest = two_sum(&s, errors), slack = sizes * (1.0 / (1ll << 49));
     const double sum = s + (rest + slack);
     if (sum != s + (rest - slack)) return false;
-    const int scaled = ((int)(__double2hiint(sum) >> 20) & 0x7ff) + exponent;
-    if (scaled < 1 || scaled > 2046 || sum == 0) return false;
-    *result = __hiloint2double(__double2hiint(sum) + exponent * (1 << 20), __double2loint(sum));
-    return true;
+    return scale_normal(sum, exponent, &word[0]);
+}
+
+/* RN(Σ term·2^exponent), and RN of what it leaves; false as above. The errors of the sum s are added up in t, and the
+   errors of t in double precision (Ogita, Rump and Oishi 2005, SumK with K = 3): these alone are inexact, and the test
+   is theirs. s is the first word unless what is left, with a little more for the test's own rounding, moves it. */
+template <int TERMS>
+__device__ bool round_sum(const double (&term)[TERMS], int exponent, double (&word)[2]) {
+    double s = term[0], t = 0, errors = 0, sizes = 0;
+#pragma unroll
+    for (int i = 1; i < TERMS; i++) {
+        const double error = two_sum(&t, two_sum(&s, term[i]));
+        errors += error;
+        sizes += fabs(error);
+    }
+    const double below = two_sum(&t, errors), slack = sizes * (1.0 / (1ll << 49));
+    double low = two_sum(&s, t); // Σ term = s + low + below, but for the slack
+    const double most = fabs(low) * (1 + 1.0 / (1ll << 40)) + 2 * (fabs(below) + slack);
+    if (s + most != s || s - most != s) return false;
+    const double rest = two_sum(&low, below), sum = low + (rest + slack);
+    if (sum != low + (rest - slack)) return false;
+    word[1] = 0;
+    return scale_normal(s, exponent, &word[0]) && (sum == 0 || scale_normal(sum, exponent, &word[1]));
 }
 
 /* to += from, integers of so many words in two's complement. */
@@ -94,6 +121,16 @@ __device__ void add_shifted(u64 *limb, long long value, int bits) {
         limb[i] = partial + carry;
         carry = (partial < term) | (limb[i] < partial);
     }
+}
+
+/* limb -= x·2^-exponent, an integer. */
+template <int WORDS>
+__device__ void subtract(u64 *limb, double x, int exponent) {
+    const u64 bits = __double_as_longlong(fabs(x));
+    const int field = (int)(bits >> 52), place = max(field, 1) - 1075 - exponent;
+    const long long significand = field ? (bits & 0xfffffffffffffull) | 1ull << 52 : bits;
+    const long long value = significand >> min(63, max(0, -place)); // what is cut are zeros
+    add_shifted<WORDS>(limb, x < 0 ? value : -value, max(0, place));
 }
 
 /* A number of the format in its type. */
