@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice, zip_longest
 from typing import Any, cast
 
@@ -29,7 +30,16 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.rounding import two_sum
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, quietly, real_parts
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    import_cupy,
+    is_cupy,
+    namespace,
+    quietly,
+    real_parts,
+)
 from multiword.runtime.cached import cached_property
 from multiword.runtime.memory import in_less_memory
 from multiword.runtime.options import exactly, integer
@@ -61,7 +71,7 @@ Numbers of 1000 are nearly the largest of float64."""
 
 ARRAYS = 4
 """Copies at a time of what a product of one word has once: residues of h, of l and of their sum; products
-before and after a word is taken away, and that word's residues."""
+before and after a word is taken away, and that word's residues. With int8 words on a GPU kernels need none."""
 
 Words = Sequence[Array]
 
@@ -150,10 +160,31 @@ def _renormalized(words: Words) -> Words:
     """Return h and l of words, l being 0 where h is not finite; both lie alike."""
     if len(words) == 1:
         return words
+    if is_cupy(words[0]):
+        return _renormalized_on_device(*words)
     high, rest = two_sum(*words)
     low = namespace(high).empty_like(high)
     low[...] = namespace(high).where(namespace(high).isfinite(high), rest, 0)
     return high, low
+
+
+def _renormalized_on_device(x: Array, y: Array) -> Words:
+    """Return the same by one launch, which reads and writes every number once, in the order of memory."""
+    words = [x, y, *(namespace(x).empty_like(x) for _ in range(2))]
+    axes = sorted(range(x.ndim), key=lambda axis: words[2].strides[axis], reverse=True)
+    _renormalize()(*(word.transpose(axes) for word in words))
+    return words[2:]
+
+
+@cache
+def _renormalize() -> Any:
+    """`two_sum` on a GPU, without the error of what is not finite."""
+    return import_cupy().ElementwiseKernel(
+        "T x, T y",
+        "T high, T low",
+        "high = x + y; const T t = high - x; low = isfinite(high) ? (x - (high - t)) + (y - t) : T(0);",
+        "renormalize",
+    )
 
 
 def _stacked(products: Sequence[Words], shape: tuple[int, ...], like: Array) -> Words:
@@ -211,13 +242,14 @@ def _exact(pair: Pair) -> tuple[Pair, ScaledProduct]:
 def _multiply(pair: Pair, scaled: ScaledProduct, outs: Words) -> None:
     """Write both words of a product of integers."""
     scheme, scales = cast(Residues, scaled.scheme), scaled.scales
+    arrays = 1 if pair.a.on_gpu and not scheme.word.floating else ARRAYS
 
     def reconstruct(products: Array, rows: slice, columns: slice) -> None:
         of_panel = scales[0][rows], scales[1][columns]
         scheme.round_words(products, of_panel, [out[rows, columns] for out in outs])
 
     def work(workspace: int) -> None:
-        request = pair.request._replace(workspace=workspace // ARRAYS)
+        request = pair.request._replace(workspace=workspace // arrays)
         in_panels(scheme, pair._replace(request=request), scales, reconstruct)
 
     in_less_memory(work, pair.request.workspace, forget)

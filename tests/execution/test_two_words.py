@@ -114,6 +114,13 @@ def test_inf_nan_and_sums_that_overflow():
     assert (high, low) == (1e-320, 0)
 
 
+def test_a_part_of_a_complex_number_that_overflows_leaves_the_other_alone():
+    x = 1 + 2.0**-52
+    a, b = np.full((1, 1), 2.0**600 * x), np.full((1, 1), complex(2.0**500, 2.0**300 * x))
+    high, low = ozaki.matmul(a, b, words=2, accuracy="exact")
+    assert (high, low) == (complex(np.inf, 2.0**900 * (1 + 2.0**-51)), 2.0**796 * 1j)
+
+
 @pytest.mark.parametrize("shapes", [((2, 0), (0, 3)), ((0, 2), (2, 3)), ((0, 2, 3), (3, 4))])
 def test_nothing(shapes):
     a, b = map(np.ones, shapes)
