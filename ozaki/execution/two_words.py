@@ -71,7 +71,7 @@ Numbers of 1000 are nearly the largest of float64."""
 
 ARRAYS = 4
 """Copies at a time of what a product of one word has once: residues of h, of l and of their sum; products
-before and after a word is taken away, and that word's residues. With int8 words on a GPU kernels need none."""
+before and after a word is taken away, and that word's residues. Kernels of int8 words on a GPU need none."""
 
 Words = Sequence[Array]
 
