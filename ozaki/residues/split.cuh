@@ -27,8 +27,10 @@ struct Integer {
         word[WORDS - 1] ^= 0x80000000u;
     }
 #else
-    __device__ Integer(double x, int scale) {
-        const int power = WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0;
+    __device__ Integer(double x, int scale)
+        : Integer(x, scale, WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0) {}
+    /* From 64 bits, times 2^power. */
+    __device__ Integer(double x, int scale, int power) {
         const i64 value = __double2ll_rn(Scale(scale - power)(x));
 #pragma unroll
         for (int i = 0; i < WORDS; i++) {

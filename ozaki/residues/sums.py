@@ -29,7 +29,8 @@ def residues_of_sums(
 ) -> Array:
     """Return the residues of the integers RN(high·2**scale) + RN(low·2**scale) of an operand of two words.
 
-    The arguments are those of `ozaki.residues.split.residues`; on a GPU both words lie alike.
+    The arguments are those of `ozaki.residues.split.residues`. No low word exceeds half of the last place of
+    its high one, or of 2**(width - scale); on a GPU both lie alike.
     """
     if is_cupy(high[0]) and not system.word.floating:
         return _in_one_split(high, low, scale, system, padding, weighted, width)
@@ -37,12 +38,21 @@ def residues_of_sums(
     return sum_of_residues(x, [1] * len(system.moduli), y, system.moduli)
 
 
+def _constants(system: ResidueSystem, weighted: bool, width: int, parts: int, columns: int) -> dict[str, Any]:
+    """Return the constants of a split of sums but for the layout: |high·2**scale| <= 2**width."""
+    low_in_64_bits = width - 53 < 63  # of half of a last place
+    return {
+        **tiled_constants(system, weighted, width, parts, columns),
+        "LOW_IN_64_BITS": int(low_in_64_bits),
+    }
+
+
 _SPLIT_SUMS = Kernel(
     "split_sums",
     Path(__file__).with_name("split_sums.cu"),
     tuple(
         {
-            **tiled_constants(residue_system("int8", bits, 4096, parts), True, width, parts, columns),
+            **_constants(residue_system("int8", bits, 4096, parts), True, width, parts, columns),
             "ALONG_K": along,
             "UNIT": along,
             "REAL": "double",
@@ -72,7 +82,7 @@ def _in_one_split(
     (first, layout), (second, _) = strided_parts(high), strided_parts(low)
     rows, columns = (padded(size, padding) for size in extent(high))
     out = namespace(high[0]).empty((system.images, len(system.moduli), rows, columns), system.word.dtype)
-    constants = {**tiled_constants(system, weighted, width, len(high), columns), **layout}
+    constants = {**_constants(system, weighted, width, len(high), columns), **layout}
     tables = SplitTables(scales=scale, factors=scale, powers=scale, wide=0)
     arguments = first, second, tables, out, np.int32(rows), np.int32(columns)
     _SPLIT_SUMS((tile_count(constants, rows, columns),), (THREADS,), arguments, **constants)
