@@ -151,8 +151,8 @@ _RECONSTRUCT = _reconstructing(
 )
 _RECONSTRUCT_WORDS = _reconstructing(
     "reconstruct_words",
-    ("int8", 217.2, "double", 1, 4, "signed char"),
     ("int8", 217.2, "double", 1, 2, "int"),
+    ("int8", 217.2, "double", 1, 4, "signed char"),
     ("int8", 109.2, "float", 2, 2, "int"),
     ("int8", 320.0, "double", 2, 1, "signed char"),
     ("fp64", 900.0, "double", 1, 1, "double"),

@@ -60,8 +60,8 @@ _SPLIT_SUMS = Kernel(
         for bits, parts, width, columns, along in (
             (218.0, 1, 110, 4096, 1),
             (218.0, 1, 110, 4097, 0),
-            (120.0, 2, 61, 64, 1),
             (300.0, 2, 150, 64, 0),
+            (120.0, 2, 61, 64, 1),
         )
     ),
     (StridedParts, SplitTables),
