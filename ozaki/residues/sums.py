@@ -39,12 +39,12 @@ def residues_of_sums(
 
 
 def _constants(system: ResidueSystem, weighted: bool, width: int, parts: int, columns: int) -> dict[str, Any]:
-    """Return the constants of a split of sums but for the layout: |high·2**scale| <= 2**width."""
-    low_in_64_bits = width - 53 < 63  # of half of a last place
-    return {
-        **tiled_constants(system, weighted, width, parts, columns),
-        "LOW_IN_64_BITS": int(low_in_64_bits),
-    }
+    """Return the constants of a split of sums but for the layout.
+
+    High words are integers up to 2**width, half of whose last place is at most 2**(width - 53).
+    """
+    constants = tiled_constants(system, weighted, width, parts, columns)
+    return {**constants, "LOW_IN_64_BITS": int(width - 53 < 63)}
 
 
 _SPLIT_SUMS = Kernel(
