@@ -221,6 +221,20 @@ def labelled(
     return x, index, (*x.shape[:-1], groups)
 
 
+def used_groups(index: Array, groups: int) -> tuple[Array, Array]:
+    """Return the groups that have numbers, and for each label where among them its group is.
+
+    >>> used_groups(np.array([3, 0, 3]), 5)
+    (array([0, 3]), array([1, 0, 1]))
+    """
+    xp = namespace(index)
+    if groups > GROUPS_PER_NUMBER * index.size:
+        return xp.unique(index, return_inverse=True)
+    there = xp.bincount(index, minlength=groups) > 0  # no sort
+    used = xp.flatnonzero(there)
+    return used, index if len(used) == groups else (xp.cumsum(there) - 1)[index]
+
+
 def grouped(
     name: str,
     arrays: tuple[Array, ...],
@@ -286,7 +300,7 @@ def _grouped_sparsely(
 ) -> Array:
     """The same, of the groups that have numbers alone: the others take no memory but their results'."""
     check_labels(index, shape[-1])
-    used, renumbered = namespace(index).unique(index, return_inverse=True)
+    used, renumbered = used_groups(index, shape[-1])
     some = grouped(name, arrays, renumbered, (*shape[:-1], len(used)), dtype, **options)
     nothing = grouped(name, tuple(x[..., :0] for x in arrays), index[:0], (*shape[:-1], 1), dtype, **options)
     result = namespace(index).empty(shape, some.dtype)
