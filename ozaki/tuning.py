@@ -68,9 +68,9 @@ for wider integers: one by one, fewer take less time (H100, notes-dgemm)."""
 BITS_OF_A_GROUP = 24
 """Products of given scales go together if their widths agree to so many bits, an fp64 modulus."""
 
-LARGEST_IN_FLOATS, LONGEST_IN_FLOATS = 1 << 18, 128
+LARGEST_IN_FLOATS, LONGEST_IN_FLOATS, FEW_RESULTS = 1 << 18, 128, 64
 """Real multiplications, and numbers of a row, up to which sums in two floats are faster on a CPU than
-residues by a BLAS."""
+residues; of so few results rows may be longer, since residues of each would take a kernel's whole tile."""
 
 FLOATS = 20e-6, 0.45e-9, 3e-9
 """Seconds of a product in two floats, of one core: for the call, a real multiplication and a result. Bytes

@@ -49,6 +49,6 @@ def preferred(monkeypatch, executor):
 
 
 def row_by_row(monkeypatch):
-    """Have single real products multiplied in two floats where their rows lie, whatever their size."""
+    """Have single products multiplied in two floats where their rows lie, whatever their size."""
     preferred(monkeypatch, Floats)
     monkeypatch.setattr(in_floats, "_pays_by_rows", lambda *_: True)

@@ -29,12 +29,14 @@ from ozaki.execution.contract import (
     no_compiled_code,
 )
 from ozaki.execution.short_rows import ShortRows
-from ozaki.execution.small_products import multiply_small
+from ozaki.execution.small_products import multiply_small, put_pairs
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
+from ozaki.product.request import TARGETS
 from ozaki.product.scale import LevelData, bits_of_level_factors, counted_bits
 from ozaki.scaling.statistics import ZERO
 from ozaki.tuning import (
+    FEW_RESULTS,
     FEWEST_ROWS,
     FLOATS,
     LARGEST_BY_SHORT_ROWS,
@@ -90,11 +92,12 @@ class Floats(Executor):
 
     @property
     def cost(self) -> float:
-        if self._by_rows and _pays_by_rows(*self.signature.shape):
+        if self._by_rows and _pays_by_rows(*self.signature.shape, self.signature.parts):
             return 0.0
         (m, k, n), parts = self.signature.shape, self.signature.parts
         k, n = parts * k, parts * n
-        small = k <= LONGEST_IN_FLOATS and m * k * n <= LARGEST_IN_FLOATS and goes_together(self.signature)
+        short = k <= LONGEST_IN_FLOATS or m * n <= FEW_RESULTS
+        small = short and m * k * n <= LARGEST_IN_FLOATS and goes_together(self.signature)
         return FLOATS[0] + FLOATS[1] * m * k * n + FLOATS[2] * m * n if small else math.inf
 
     def declines(self, pair: Pair) -> str | None:
@@ -115,10 +118,11 @@ class Floats(Executor):
             return Declined(pair._replace(bits=bits), UNLEVEL)
         whole = bits != EVERYTHING
         scales = data.scales(bits if whole else 0)
-        turned, k, dtype = pair.a.rows < pair.b.rows, pair.a.k, pair.a.matrix.dtype
+        turned, k, dtype = pair.a.rows < pair.b.rows, pair.length, pair.a.matrix.dtype
         (rows, columns), (scale, column_scale) = (
-            (y[::-1] if turned else y) for y in ((pair.a.parts[0], pair.b.parts[0]), scales)
+            (y[::-1] if turned else y) for y in ((pair.a.matrix, pair.b.matrix.T), scales)
         )
+        columns, column_scale = _real_columns(columns), np.repeat(column_scale, pair.signature.parts)
         along = k > LONGEST_SHORT_ROW and abs(rows.strides[1]) <= abs(rows.strides[0])
         form = compiled(ALONG if along else ACROSS)
         _, log2_product = steps.norm_widths(steps.row_limit(pair), k, bits if whole else 0)
@@ -127,19 +131,21 @@ class Floats(Executor):
             return Declined(pair, EXTREME)
         bound = bound_of_lost(numbers.shape[1] / LANES if along else k, log2_product)
         target, undecided = out.T if turned else out, list[int]()
+        single = TARGETS[dtype].precision == 24
 
         def work(block: slice) -> None:
-            x = as_rows([rows], block) if along else np.require(rows[block], np.float64, "A")
+            x = _as_real(rows[block])
+            x = as_rows([x], slice(None)) if along else np.require(x, np.float64, "A")
             memory = np.empty(form.needed(k, len(x), len(columns)))
-            y = target[block] if dtype == np.float64 else scratch(target[block].shape)
-            given = x, scale[block], whole, numbers, column_scale, bound, dtype == np.float32
+            y = target[block] if dtype == np.float64 else scratch((len(x), len(columns)))
+            given = x, scale[block], whole, numbers, column_scale, bound, single
             undecided.append(form.multiply(*given, y, memory))
             if dtype != np.float64:
                 with np.errstate(over="ignore"):
-                    target[block] = y
+                    target[block] = y.view(np.complex128) if dtype.kind == "c" else y
 
-        elements = k * (1 + len(columns))
-        over_rows(work, len(rows), elements, compiled_block(len(rows) * elements), ALONE_ELEMENTS)
+        count, elements = len(target), k * (1 + len(columns))
+        over_rows(work, count, elements, compiled_block(count * elements), ALONE_ELEMENTS)
         return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
 
 
@@ -180,16 +186,21 @@ def takes_no_widening(pair: Pair) -> bool:
 def _is_by_rows(signature: Signature) -> bool:
     """Return whether rows are multiplied where they lie; else all of them are copied first."""
     (m, k, n), request = signature.shape, signature.request
-    if signature.stack > 1 or signature.parts == 2 or not (request.of_norms or request.accuracy == "exact"):
+    if signature.stack > 1 or not (request.of_norms or request.accuracy == "exact"):
         return False
-    return _pays_by_rows(m, k, n) or m * k * n > LARGEST_IN_FLOATS
+    return _pays_by_rows(m, k, n, signature.parts) or signature.parts**2 * m * k * n > LARGEST_IN_FLOATS
 
 
-def _pays_by_rows(m: int, k: int, n: int) -> bool:
+def _pays_by_rows(m: int, k: int, n: int, parts: int) -> bool:
     """Return whether there are many short rows, or few columns, or the same of columns and rows."""
-    many, few = max(m, n), min(m, n)
+    many, few, k = max(m, n), parts * min(m, n), parts * k
     if k <= LONGEST_SHORT_ROW:
-        return many >= FEWEST_ROWS and many * k >= LEAST_ROW_BY_ROW and k * few <= LARGEST_BY_SHORT_ROWS
+        return (
+            parts == 1
+            and many >= FEWEST_ROWS
+            and many * k >= LEAST_ROW_BY_ROW
+            and k * few <= LARGEST_BY_SHORT_ROWS
+        )
     return many * k >= LEAST_BY_COLUMNS.get(few, math.inf)
 
 
@@ -216,6 +227,21 @@ def bound_of_lost(steps: float, log2_product: float) -> float:
     all.
     """
     return 4.0 * (steps + 6) ** 2 * 2.0 ** (log2_product - 106)
+
+
+def _as_real(x: np.ndarray) -> np.ndarray:
+    """Return complex rows as real ones of twice as many numbers, copied unless they are contiguous."""
+    return np.ascontiguousarray(x).view(x.real.dtype) if x.dtype.kind == "c" else x
+
+
+def _real_columns(columns: np.ndarray) -> np.ndarray:
+    """Return the columns of a real product of such rows; complex ones as pairs."""
+    if columns.dtype.kind != "c":
+        return columns
+    n, k = columns.shape
+    pairs = np.empty((n, 2, k, 2), columns.real.dtype)
+    put_pairs(columns, pairs)
+    return pairs.reshape(2 * n, 2 * k)
 
 
 def _scaled(columns: np.ndarray, scale: np.ndarray, whole: bool, length: int) -> np.ndarray | None:

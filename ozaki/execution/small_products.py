@@ -135,9 +135,13 @@ def _real_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple
         return x, (s, m, k, n)
     x = np.empty((s * (m + 2 * n), 2 * k))
     x[: s * m].view(np.complex128).reshape(s, m, k)[...] = rows
-    parts = x[s * m :].reshape(s, n, 2, k, 2)
-    parts[:, :, 0, :, 0] = parts[:, :, 1, :, 1] = columns.real
-    parts[:, :, 1, :, 0] = columns.imag
-    # Not by out=: NumPy 2.4 negates numbers 64 bytes apart wrongly where the result has strides, too.
-    parts[:, :, 0, :, 1] = -columns.imag
+    put_pairs(columns, x[s * m :].reshape(s, n, 2, k, 2))
     return x, (s, m, 2 * k, 2 * n)
+
+
+def put_pairs(columns: np.ndarray, pairs: np.ndarray) -> None:
+    """Write complex (…, k) columns as the two real ones (…, 2, k, 2) that make the parts of a product."""
+    pairs[..., 0, :, 0] = pairs[..., 1, :, 1] = columns.real
+    pairs[..., 1, :, 0] = columns.imag
+    # Not by out=: NumPy 2.4 negates numbers 64 bytes apart wrongly where the result has strides, too.
+    pairs[..., 0, :, 1] = -columns.imag

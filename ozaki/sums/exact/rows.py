@@ -191,7 +191,7 @@ def variances(
     """
     n, outputs, loops = prod(x.shape[:reduced]), prod(x.shape[reduced:]), compiled(LOOPS)
     usable = x.dtype in READABLE and x.dtype == rounding.target.dtype and ddof.denominator == 1
-    if loops is None or not usable or not (1 < n <= VARIANCE_TERMS and -VARIANCE_TERMS < ddof < n):
+    if loops is None or not usable or not (0 < n <= VARIANCE_TERMS and -VARIANCE_TERMS < ddof < n):
         return None
     columns = x.reshape(n, outputs)
     if not np.may_share_memory(columns, x) and x.size > VECTOR_BLOCK:
