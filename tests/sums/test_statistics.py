@@ -8,6 +8,7 @@ import pytest
 
 import ozaki
 from multiword.runtime.compiled import numpy_forms
+from ozaki.definition.sums import rounded_weighted_mean, rounded_weighted_variance
 from ozaki.sums import central, convolution
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.powers import product_words
@@ -186,3 +187,23 @@ def test_weights_far_apart_leave_no_deviation_of_zero():
     """Of many outputs: √(w₁w₂)·|x₁ − x₂|/(w₁ + w₂); its square is 2⁻⁴⁰⁰⁰ of what it is the difference of."""
     x, w = np.tile([[3.0], [7.0]], (1, 40)), np.tile([[2.0**1000], [2.0**-1000]], (1, 40))
     assert (ozaki.std(x, axis=0, aweights=w) == 4 * 2.0**-1000).all()
+
+
+def test_weighted_variances_of_halves_are_rounded_once():
+    """47² is halfway between two numbers of 11 bits, and what lies above it is lost in 53 bits."""
+    x, w = np.array([-47, 47, 60, -60], np.float16), np.array([1, 1, 2.0**-60, 2.0**-60])
+    assert ozaki.var(x, aweights=w) == 2210
+
+
+def test_rounding_errors_of_a_mean_whose_squares_underflow():
+    """The mean, 2³⁰ times the deviations, is rounded: what that adds to their squares is taken off again."""
+    for x in 2.0**-195 + 2.0**-225 * RNG.standard_normal((8, 3)):
+        w = 2.0**-440 * (1 + RNG.random(3))
+        assert ozaki.var(x, aweights=w) == rounded_weighted_variance(x.tolist(), w.tolist(), reliable=True)
+
+
+def test_a_weighted_mean_whose_remainder_underflows():
+    """The sum is 5·2⁻¹⁰⁰³, and divided by the weights all but halfway between two numbers."""
+    x = [2.0**-450 * (1 + 5 * 2.0**-52), -(2.0**-450) * (1 + 6 * 2.0**-52), 0.0]
+    w = [2.0**-449 * (1 + 2.0**-52), 2.0**-449, float.fromhex("-0x1.6d51c97c55aep-454")]
+    assert ozaki.average(np.array(x), weights=np.array(w)) == rounded_weighted_mean(x, w)

@@ -216,7 +216,8 @@ def weighted_variances(
     As `variances`; the parts of the numbers and the weights are float64 arrays (n, m).
     """
     loops, single = compiled(LOOPS), rounding.target.precision == 24
-    if loops is None or ddof.denominator > 1 or abs(ddof) > VARIANCE_TERMS or not _short(*weights.shape):
+    usable = ddof.denominator == 1 and abs(ddof) <= VARIANCE_TERMS and _short(*weights.shape, rounding)
+    if loops is None or not usable:
         return None
     work, result = loops.loop(loops.weighted_variances, _FLOAT64), np.empty(weights.shape[1])
     last = reliable, float(ddof), rounding.root, single
@@ -229,7 +230,7 @@ def averages(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return weighted means over the first `reduced` axes of few numbers each; as `variances`."""
     loops, n, outputs = compiled(LOOPS), prod(x.shape[:reduced]), prod(x.shape[reduced:])
-    if loops is None or rounding.target.precision not in (24, 53) or not _short(n, outputs):
+    if loops is None or not _short(n, outputs, rounding):
         return None
     if w.dtype.kind == "c" or any(y.dtype.kind in "iub" and y.dtype.itemsize == 8 for y in (x, w)):
         return None
@@ -248,9 +249,10 @@ def averages(
     return joined(values, np.result_type(x, values[0])), np.flatnonzero(np.isnan(result).any(axis=0))
 
 
-def _short(n: int, outputs: int) -> bool:
-    """Whether the loops over outputs of n numbers are quicker than exact sums of all of them."""
-    return 0 < n <= WEIGHTED_TERMS or 0 < n * outputs <= VARIANCE_TERMS
+def _short(n: int, outputs: int, rounding: Rounding) -> bool:
+    """Whether the loops over outputs of n numbers round to this, and are quicker than exact sums of all."""
+    few = 0 < n <= WEIGHTED_TERMS or 0 < n * outputs <= VARIANCE_TERMS
+    return few and rounding.target.precision in (24, 53)
 
 
 def _over_outputs(work: Callable[..., object], parts: list[np.ndarray], weights: np.ndarray) -> None:

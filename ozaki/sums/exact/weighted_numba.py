@@ -44,11 +44,14 @@ def _about_mean(xs, ws, weight, high, low, error):
         error += abs(lost) + (w * square * ROUNDINGS if more != 0 or c != 0 else 0.0)
         t, below, unsure = add_product(w, d, t, below, unsure, False)
         below, lost = two_sum(below, w * c)
-        unsure += abs(lost) + abs(w * c) * RELATIVE + UNDERFLOW
+        unsure += abs(lost) + (abs(w * c) * RELATIVE + UNDERFLOW if c != 0 else 0.0)
     t += below
     unsure += abs(t) * RELATIVE
-    square = t * t / weight
-    error += (2 * abs(t) + unsure) * unsure / weight + square * RELATIVE
+    most = abs(t) + unsure
+    if most != 0 and most * (most / weight) < TINY:  # below, squares of rounding errors might underflow
+        error = np.nan
+    square = t * (t / weight)
+    error += (2 * abs(t) + unsure) * (unsure / weight) + square * RELATIVE
     high, rest = two_sum(high, -square)
     low, lost = two_sum(low, rest)
     return high, low, error + abs(lost)
@@ -74,13 +77,14 @@ def _left(weight, weight_low, unsure, squares, squares_low, squares_error, ddof)
 
 @inlined
 def _quotient(high, low, error, divisor, divisor_low, unsure):
-    """The quotient of two enclosures; its error is NaN if the divisor may be 0 or the quotient is tiny."""
+    """The quotient of two enclosures; its error is NaN if the divisor may be 0, and where what is divided or
+    the quotient is tiny: a remainder might underflow."""
     quotient = high / divisor
     rest = fma(-quotient, divisor, high) + (low - quotient * divisor_low)
     more = rest / divisor
     error += abs(quotient) * unsure + abs(more) * (abs(divisor_low) + unsure)
     error += (abs(low) + abs(quotient * divisor_low) + abs(rest)) * RELATIVE
-    sure = abs(divisor) > 2 * unsure and (abs(quotient) > TINY or high == 0)
+    sure = abs(divisor) > 2 * unsure and (min(abs(high), abs(quotient)) > TINY or high == 0)
     return quotient, more, error / abs(divisor) if sure else np.nan
 
 
