@@ -24,6 +24,7 @@ VALUES = {
     "of large means": 1e9 + NORMAL,
     "of all sizes": NORMAL * 2.0 ** RNG.integers(-500, 500, N),
     "beyond overflow": NORMAL * np.array([[2.0**700], [2.0**400], [2.0**-100]]),
+    "far apart": NORMAL * np.array([[2.0**500], [2.0**-400], [1.0]]),
     "subnormal": NORMAL * np.array([[2.0**-1060], [2.0**-530], [1.0]]),
     "dependent": np.stack([NORMAL[0], -NORMAL[0], 0 * NORMAL[0] + 3]),
     "single": (1000 + NORMAL).astype(np.float32),

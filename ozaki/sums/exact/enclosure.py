@@ -79,7 +79,8 @@ class Enclosure:
         low = product_error(self.high, other.high, high) + (x + y)
         error = (np.abs(x) + np.abs(y) + np.abs(low)) * _ROUNDINGS + np.abs(self.low * other.low)
         some = (np.abs(high) > _SMALL) | (self.high == 0) | (other.high == 0)
-        exact = (self.low == 0) & (other.low == 0) & some
+        sure = (self.error == 0) & (other.error == 0)  # else a product of errors may underflow
+        exact = (self.low == 0) & (other.low == 0) & some & sure
         error = np.where(exact, 0.0, error * _WIDER + 2.0**-1000)  # of what underflows
         error += (self.error * (np.abs(other.high) + other.error) + other.error * np.abs(self.high)) * _WIDER
         return Enclosure(*two_sum(high, low), error, self.exponent + other.exponent)
