@@ -1,5 +1,6 @@
 """Weighted variances and covariances, moments and convolutions, against fractions and NumPy's conventions."""
 
+import tracemalloc
 import warnings
 from fractions import Fraction
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime import parallel
 from multiword.runtime.compiled import numpy_forms
 from ozaki.definition.sums import rounded_weighted_mean, rounded_weighted_variance
 from ozaki.sums import central, convolution
@@ -207,3 +209,16 @@ def test_a_weighted_mean_whose_remainder_underflows():
     x = [2.0**-450 * (1 + 5 * 2.0**-52), -(2.0**-450) * (1 + 6 * 2.0**-52), 0.0]
     w = [2.0**-449 * (1 + 2.0**-52), 2.0**-449, float.fromhex("-0x1.6d51c97c55aep-454")]
     assert ozaki.average(np.array(x), weights=np.array(w)) == rounded_weighted_mean(x, w)
+
+
+def test_weighted_means_widen_blocks_of_single_numbers(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(parallel, "thread_count", lambda: 1)  # each has a block
+    x, w = np.ones((60, 50_000), np.float32), np.arange(60, dtype=np.float32)
+    ozaki.average(x[:, :9], axis=0, weights=w)
+    tracemalloc.start()
+    found = ozaki.average(x, axis=0, weights=w)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found == 1).all()
+    assert peak < 9e6 < x.nbytes

@@ -234,7 +234,7 @@ def averages(
         return None
     if w.dtype.kind == "c" or any(y.dtype.kind in "iub" and y.dtype.itemsize == 8 for y in (x, w)):
         return None
-    *parts, weights = [to_float64(y).reshape(n, outputs) for y in (*real_parts(x), w)]
+    *parts, weights = [y.reshape(n, outputs) for y in (*real_parts(x), w)]
     work, result = loops.loop(loops.weighted_means, _FLOAT64), np.empty((len(parts), outputs))
     integers = all(y.dtype.kind in "iub" for y in (x, w))
     last = 0.0 if integers else -0.0, rounding.target.precision == 24
@@ -256,12 +256,12 @@ def _short(n: int, outputs: int, rounding: Rounding) -> bool:
 
 
 def _over_outputs(work: Callable[..., object], parts: list[np.ndarray], weights: np.ndarray) -> None:
-    """Call work(block, x, w) for blocks of columns, copied as rows: x (parts, outputs, n), w (outputs, n)."""
+    """Call work(block, x, w) for blocks of columns, copied as float64 rows: x (parts, outputs, n), w."""
     n, outputs = weights.shape
 
     def of(block: slice) -> None:
-        rows = np.array([part[:, block].T for part in parts], order="C")
-        work(block, rows, contiguous(weights[:, block].T))
+        *rows, of_weights = [to_float64(y[:, block]).T for y in (*parts, weights)]
+        work(block, np.array(rows, order="C"), contiguous(of_weights))
 
     over_rows(of, outputs, n * (1 + len(parts)), VECTOR_BLOCK, VECTOR_BLOCK)
 
