@@ -216,10 +216,11 @@ def weighted_variances(
     As `variances`; the parts of the numbers and the weights are float64 arrays (n, m).
     """
     loops, single = compiled(LOOPS), rounding.target.precision == 24
-    usable = ddof.denominator == 1 and abs(ddof) <= VARIANCE_TERMS and _short(*weights.shape, rounding)
+    n, outputs = weights.shape
+    usable = ddof.denominator == 1 and abs(ddof) <= VARIANCE_TERMS and _short(n, outputs, rounding)
     if loops is None or not usable:
         return None
-    work, result = loops.loop(loops.weighted_variances, _FLOAT64), np.empty(weights.shape[1])
+    work, result = loops.loop(loops.weighted_variances, _FLOAT64), np.empty(outputs)
     last = reliable, float(ddof), rounding.root, single
     _over_outputs(lambda block, *rows: work(*rows, *last, result[block]), parts, weights)
     return narrow(result, rounding.target.dtype), np.flatnonzero(np.isnan(result))
