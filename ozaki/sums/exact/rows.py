@@ -189,23 +189,17 @@ def variances(
 
     skip_nan : whether those with NaN are left to what does not count it.
     """
-    n, outputs, loops = prod(x.shape[:reduced]), prod(x.shape[reduced:]), compiled(LOOPS)
+    n, loops, single = prod(x.shape[:reduced]), compiled(LOOPS), rounding.target.precision == 24
     usable = x.dtype in READABLE and x.dtype == rounding.target.dtype and ddof.denominator == 1
     if loops is None or not usable or not (0 < n <= VARIANCE_TERMS and -VARIANCE_TERMS < ddof < n):
         return None
-    columns = x.reshape(n, outputs)
-    if not np.may_share_memory(columns, x) and x.size > VECTOR_BLOCK:
-        return None
-    result, undecided = np.empty(outputs, x.dtype), []
-    work = loops.loop(loops.rounded_variances, x.dtype)
-    last = float(n - int(ddof)), rounding.root, rounding.target.precision == 24
+    work, last = loops.loop(loops.rounded_variances, x.dtype), (float(n - int(ddof)), rounding.root, single)
 
-    def of(block: slice) -> None:
-        if work(contiguous(columns[:, block].T), *last, result[block]) or skip_nan:
-            undecided.append(block.start + np.flatnonzero(np.isnan(result[block])))
+    def of(result: np.ndarray, columns: np.ndarray) -> bool:
+        return bool(work(contiguous(columns.T), *last, result[0])) or skip_nan
 
-    over_rows(of, outputs, n, VECTOR_BLOCK, VECTOR_BLOCK)
-    return result, np.concatenate([*undecided, _NONE])
+    (result,), undecided = _over_outputs(of, [x], reduced, 1, x.dtype)
+    return result, undecided
 
 
 def weighted_variances(
@@ -220,10 +214,14 @@ def weighted_variances(
     usable = ddof.denominator == 1 and abs(ddof) <= VARIANCE_TERMS and _short(n, outputs, rounding)
     if loops is None or not usable:
         return None
-    work, result = loops.loop(loops.weighted_variances, _FLOAT64), np.empty(outputs)
+    work = loops.loop(loops.weighted_variances, _FLOAT64)
     last = reliable, float(ddof), rounding.root, single
-    _over_outputs(lambda block, *rows: work(*rows, *last, result[block]), parts, weights)
-    return narrow(result, rounding.target.dtype), np.flatnonzero(np.isnan(result))
+
+    def of(result: np.ndarray, *columns: np.ndarray) -> bool:
+        return bool(work(*_as_rows(*columns), *last, result[0]))
+
+    (result,), undecided = _over_outputs(of, [*parts, weights], 1, 1, _FLOAT64)
+    return narrow(result, rounding.target.dtype), undecided
 
 
 def averages(
@@ -235,19 +233,16 @@ def averages(
         return None
     if w.dtype.kind == "c" or any(y.dtype.kind in "iub" and y.dtype.itemsize == 8 for y in (x, w)):
         return None
-    *parts, weights = [y.reshape(n, outputs) for y in (*real_parts(x), w)]
-    work, result = loops.loop(loops.weighted_means, _FLOAT64), np.empty((len(parts), outputs))
+    work, parts = loops.loop(loops.weighted_means, _FLOAT64), real_parts(x)
     integers = all(y.dtype.kind in "iub" for y in (x, w))
     last = 0.0 if integers else -0.0, rounding.target.precision == 24
 
-    def of(block: slice, *rows: np.ndarray) -> None:
-        values = np.empty((len(parts), block.stop - block.start))
-        work(*rows, *last, values)
-        result[:, block] = values
+    def of(result: np.ndarray, *columns: np.ndarray) -> bool:
+        return bool(work(*_as_rows(*columns), *last, result))
 
-    _over_outputs(of, parts, weights)
+    result, undecided = _over_outputs(of, [*parts, w], reduced, len(parts), _FLOAT64)
     values = [narrow(part, rounding.target.dtype) for part in result]
-    return joined(values, np.result_type(x, values[0])), np.flatnonzero(np.isnan(result).any(axis=0))
+    return joined(values, np.result_type(x, values[0])), undecided
 
 
 def _short(n: int, outputs: int, rounding: Rounding) -> bool:
@@ -256,15 +251,35 @@ def _short(n: int, outputs: int, rounding: Rounding) -> bool:
     return few and rounding.target.precision in (24, 53)
 
 
-def _over_outputs(work: Callable[..., object], parts: list[np.ndarray], weights: np.ndarray) -> None:
-    """Call work(block, x, w) for blocks of columns, copied as float64 rows: x (parts, outputs, n), w."""
-    n, outputs = weights.shape
+def _over_outputs(
+    work: Callable[..., bool], arrays: list[np.ndarray], reduced: int, parts: int, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return results, (parts, outputs), and the indices of those that may be undecided, which are NaN.
+
+    work(result, *columns) computes (parts, count) results of the arrays' columns, (n, count), and says
+    whether some are undecided. Columns are copied some at a time, wherever the reduced axes are.
+    """
+    n, kept = prod(arrays[0].shape[:reduced]), arrays[0].shape[reduced:]
+    result, undecided = np.empty((parts, *kept), dtype), list[bool]()
+    every = list(tiles(kept, max(1, VECTOR_BLOCK // (n * len(arrays)))))
 
     def of(block: slice) -> None:
-        *rows, of_weights = [to_float64(y[:, block]).T for y in (*parts, weights)]
-        work(block, np.array(rows, order="C"), contiguous(of_weights))
+        for output in every[block]:
+            target = result[(slice(None), *output)]
+            found = np.empty((parts, target[0].size), dtype)
+            columns = [y[(slice(None),) * reduced + output].reshape(n, found.shape[1]) for y in arrays]
+            undecided.append(work(found, *columns))
+            target[...] = found.reshape(target.shape)
 
-    over_rows(of, outputs, n * (1 + len(parts)), VECTOR_BLOCK, VECTOR_BLOCK)
+    over_rows(of, len(every), VECTOR_BLOCK, VECTOR_BLOCK)
+    result = result.reshape(parts, -1)
+    return result, np.flatnonzero(np.isnan(result).any(axis=0)) if any(undecided) else _NONE
+
+
+def _as_rows(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return parts of numbers, and weights, as float64 rows: (parts, outputs, n) and (outputs, n)."""
+    *rows, weights = [to_float64(y).T for y in columns]
+    return np.array(rows, order="C"), contiguous(weights)
 
 
 def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[np.ndarray, int]:
