@@ -4,9 +4,9 @@
     python -m tests.fuzz.machines --only NAME        # each call of a family, to find the one that differs
     python -m tests.fuzz.machines --record "a name"  # add this machine to the file
 
-The calls are those by which GPUs are compared (`devices`), larger products, and every elementary function of a
-sample of all float32 numbers. Their seeds are fixed, and so are their arguments: these are made of integers,
-not of NumPy's logarithms and exponentials, which differ from machine to machine.
+The calls are those by which GPUs are compared (`devices`), larger products, and every elementary function of
+a sample of all float32 numbers. Their seeds are fixed, and so are their arguments: these are made of integers
+and not of NumPy's logarithms and exponentials, which differ from machine to machine.
 """
 
 import argparse
@@ -147,17 +147,16 @@ def commit() -> str:
 
 def record(known: dict[str, Any], name: str, found: dict[str, Fingerprints], seconds: float) -> None:
     """Write a machine, and what differs there; the first one's fingerprints are those of all."""
-    known.setdefault("fingerprints", found)
-    different = [x for x, both in found.items() if tuple(known["fingerprints"][x]) != both]
-    entry = {"date": date.today().isoformat(), "commit": commit(), **environment()}
-    entry |= {"seconds": round(seconds), "differing": different}
-    known["machines"] = known.get("machines", {}) | {name: entry}
-    head = {
+    expected = known.get("fingerprints", found)
+    entry = {"date": date.today().isoformat(), "commit": commit(), **environment(), "seconds": round(seconds)}
+    entry["differing"] = [x for x, both in found.items() if tuple(expected.get(x, ())) != both]
+    content = {
         "date": entry["date"],
         "command": "python -m tests.fuzz.machines --record NAME",
-        "what": __doc__.split("\n")[0],
+        "machines": known.get("machines", {}) | {name: entry},
+        "fingerprints": expected,
     }
-    FILE.write_text(json.dumps({**known, **head}, indent=1) + "\n")
+    FILE.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
