@@ -91,6 +91,16 @@ def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) ->
     return compile_or_load
 
 
+def allow(function: Any, codegen: Any, *features: str) -> None:
+    """Have LLVM use these features in a function, even where numba compiles all else for an older processor.
+
+    It does where NUMBA_CPU_NAME says so, and on processors of Arm's that LLVM cannot name. llvmlite does not
+    know the attribute, and would refuse it.
+    """
+    allowed = ",".join(filter(None, (codegen._tm_features, *(f"+{name}" for name in features))))
+    set.add(function.attributes, f'"target-features"="{allowed}"')
+
+
 def _compile(dispatcher: CPUDispatcher, signature: Any) -> None:
     with loading, register_dispatcher(dispatcher):
         dispatcher.compile(signature)

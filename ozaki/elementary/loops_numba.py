@@ -17,7 +17,7 @@ from numba import boolean, float64, types, uint8
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from multiword.runtime.jit import jit
+from multiword.runtime.jit import allow, jit
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
@@ -101,13 +101,11 @@ def _instructions(program: Program) -> Any:
 def _tune(function: Any, codegen: Any) -> None:
     """Have LLVM take vectors of 512 bits where there are, and load numbers of tables one by one.
 
-    Gathers take twice as long on Intel's processors with the microcode of 2023 (Downfall). llvmlite knows
-    neither attribute, and would refuse them.
+    Gathers take twice as long on Intel's processors with the microcode of 2023 (Downfall).
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
-        features = ",".join(filter(None, (codegen._tm_features, "+prefer-no-gather")))
-        for name, value in (("prefer-vector-width", "512"), ("target-features", features)):
-            set.add(function.attributes, f'"{name}"="{value}"')
+        allow(function, codegen, "prefer-no-gather")
+        set.add(function.attributes, '"prefer-vector-width"="512"')  # llvmlite knows it not, as in `allow`
 
 
 def _emitted(program: Program, builder: Any, arguments: Any) -> tuple[Any, Any]:

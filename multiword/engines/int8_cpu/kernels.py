@@ -101,7 +101,9 @@ def _available_kernels() -> tuple[Kernel, ...]:
         except ImportError:
             return ()
         machine = binding.get_process_triple().split("-")[0].replace("arm64", "aarch64")
-        features = binding.get_host_cpu_features()
+        features = dict(binding.get_host_cpu_features())
+    if machine == "aarch64" and sys.platform.startswith("linux"):
+        features |= arm_features(_auxiliary_value)
     return kernels_of(machine, features, tiles_permitted)
 
 
@@ -119,6 +121,26 @@ def kernels_of(
         and all(features.get(name, False) for name in kernel.features)
         and (not kernel.tiles or permitted())
     )
+
+
+_HWCAP, _HWCAP2 = 16, 26
+_ARM_FEATURES = {"neon": (_HWCAP, 1 << 1), "dotprod": (_HWCAP, 1 << 20), "i8mm": (_HWCAP2, 1 << 13)}
+"""Where Linux tells of Arm's instructions: which word, and its bit (arch/arm64/include/uapi/asm/hwcap.h)."""
+
+
+def arm_features(word: Callable[[int], int]) -> dict[str, bool]:
+    """Return which instructions Linux says that a processor of Arm's has; LLVM does not ask for all of them.
+
+    word : the words of the auxiliary vector, by number.
+    """
+    return {name: bool(word(number) & bit) for name, (number, bit) in _ARM_FEATURES.items()}
+
+
+def _auxiliary_value(number: int) -> int:
+    """Return a word that Linux has left for this process (getauxval)."""
+    getauxval = ctypes.CDLL(None).getauxval
+    getauxval.argtypes, getauxval.restype = [ctypes.c_ulong], ctypes.c_ulong
+    return int(getauxval(number))
 
 
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18

@@ -29,7 +29,7 @@ from multiword.engines.int8_cpu.scalars import (
 )
 from multiword.engines.int8_cpu.steps import GROUP
 from multiword.runtime.addresses import instruction, read_double, read_int, take, write_double, write_single
-from multiword.runtime.jit import inlined, jit
+from multiword.runtime.jit import allow, inlined, jit
 
 MOST_LIMBS = 16
 """64-bit words of an integer, of both parts together: sums of their bytes times weights stay below 2**22."""
@@ -82,7 +82,8 @@ def emitted(kernel: Kernel, step: Callable[..., Any], arguments: int, result: An
     """A vector step as a function that compiled code calls, of so many addresses and integers."""
 
     @instruction(result(*[int64] * arguments))
-    def emit(_: Any, builder: Any, *values: Any) -> Any:
+    def emit(context: Any, builder: Any, *values: Any) -> Any:
+        allow(builder.function, context.codegen(), *kernel.features)
         return step(Emit(builder, kernel), *values)
 
     return emit

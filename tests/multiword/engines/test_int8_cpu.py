@@ -5,6 +5,7 @@ import math
 import mmap
 import os
 import signal
+import subprocess
 import sys
 import threading
 from fractions import Fraction
@@ -14,7 +15,7 @@ import pytest
 
 import ozaki
 from multiword import get_engine
-from multiword.engines.int8_cpu import loops, packed, product, steps
+from multiword.engines.int8_cpu import kernels, loops, packed, product, steps
 from multiword.engines.int8_cpu.emit import I64, VOID, Emit
 from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels, kernels_of
@@ -485,6 +486,37 @@ def test_a_kernel_that_the_system_denies_is_passed_over():
     assert found("x86_64", every | {"amx-int8": False}, unasked) == ["avx512vnni", "avxvnni"]
     assert found("aarch64", every, unasked) == ["i8mm", "dotprod"]
     assert found("x86_64", {"avx2": True}, unasked) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [(1 << 1, 0, []), (1 << 1 | 1 << 20, 0, ["dotprod"]), (1 << 1 | 1 << 20, 1 << 13, ["i8mm", "dotprod"])],
+)
+def test_linux_is_asked_for_what_llvm_does_not_say_of_arm(first, second, expected, monkeypatch):
+    """There LLVM names neither instruction, whatever the processor."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(binding, "get_process_triple", lambda: "aarch64-unknown-linux-gnu")
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"neon": True, "sve": False})
+    monkeypatch.setattr(kernels, "_auxiliary_value", {16: first, 26: second}.get)
+    assert [kernel.name for kernel in kernels._available_kernels()] == expected
+
+
+COMPILED = """
+from numba import int64, njit, void
+from multiword.engines.int8_cpu import kernels, loops, steps
+for kernel in kernels.available_kernels():
+    multiply = steps.multiply_in_tiles if kernel.tiles else steps.multiply_in_registers
+    step = loops.emitted(kernel, multiply, 8)
+    njit(void(*[int64] * 8))(lambda a, b, c, d, e, f, g, h: step(a, b, c, d, e, f, g, h))
+"""
+
+
+@pytest.mark.skipif(not HERE, reason="no kernel here")
+def test_kernels_compile_where_numba_is_told_of_an_older_processor():
+    """LLVM would end the process at the first instruction that it may not use."""
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    done = subprocess.run([sys.executable, "-c", COMPILED], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-1000:]
 
 
 def test_unknown_kernels_are_refused():
