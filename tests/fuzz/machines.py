@@ -78,7 +78,9 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     **{name: family for name, family in FAMILIES.items() if name not in NATIVE},
     "larger products": larger,
 }
+FLOAT32 = "elementary functions of float32"
 SAMPLED = tuple(name for name in FUNCTIONS if name in PUBLIC)
+FAMILY_NAMES = (*CALLS, FLOAT32)
 
 
 def cases(name: str) -> range:
@@ -112,9 +114,9 @@ def of_all_float32(name: str) -> Fingerprints:
     return ozaki.fingerprint(patterns), ozaki.fingerprint(apply(name, x, *others))
 
 
-def lines(name: str) -> Iterator[tuple[str, Fingerprints]]:
-    """Yield the fingerprints of every call of a family."""
-    if name == "float32":
+def calls(name: str) -> Iterator[tuple[str, Fingerprints]]:
+    """Yield a name and the fingerprints of every call of a family."""
+    if name == FLOAT32:
         yield from ((function, of_all_float32(function)) for function in SAMPLED)
         return
     found = ((f"{name} {case}", one_case(name, case)) for case in cases(name))
@@ -145,16 +147,31 @@ def commit() -> str:
     return subprocess.run(command, cwd=FILE.parent, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def record(known: dict[str, Any], name: str, found: dict[str, Fingerprints], seconds: float) -> None:
-    """Write a machine, and what differs there; the first one's fingerprints are those of all."""
-    expected = known.get("fingerprints", found)
+def recorded() -> dict[str, Any]:
+    """Return the file's contents: machines, and the fingerprints that all of them have."""
+    return json.loads(FILE.read_text()) if FILE.exists() else {"machines": {}, "fingerprints": {}}
+
+
+def verdict(found: Fingerprints, expected: list[str] | None) -> str:
+    """Say what a family's fingerprints are, beside those recorded."""
+    if expected is None or found[0] != expected[0]:
+        return "other calls than those recorded" if expected else "not recorded"
+    return "same" if found[1] == expected[1] else "DIFFERENT"
+
+
+def record(name: str, found: dict[str, Fingerprints], seconds: float) -> None:
+    """Write a machine, what differs there, and the fingerprints of calls that nobody has recorded."""
+    known = recorded()
+    verdicts = {family: verdict(both, known["fingerprints"].get(family)) for family, both in found.items()}
     entry = {"date": date.today().isoformat(), "commit": commit(), **environment(), "seconds": round(seconds)}
-    entry["differing"] = [x for x, both in found.items() if tuple(expected.get(x, ())) != both]
+    entry["families"] = len(found)
+    entry["differing"] = [family for family, said in verdicts.items() if said == "DIFFERENT"]
+    new = {family: both for family, both in found.items() if verdicts[family] not in ("same", "DIFFERENT")}
     content = {
         "date": entry["date"],
         "command": "python -m tests.fuzz.machines --record NAME",
-        "machines": known.get("machines", {}) | {name: entry},
-        "fingerprints": expected,
+        "machines": known["machines"] | {name: entry},
+        "fingerprints": known["fingerprints"] | new,
     }
     FILE.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -162,28 +179,23 @@ def record(known: dict[str, Any], name: str, found: dict[str, Fingerprints], sec
 def main(arguments: list[str] | None = None) -> int:
     """Print a line for each family, and return 1 if any has other bits than those recorded."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.machines", description=__doc__.split("\n")[0])
-    parser.add_argument("--only", choices=[*CALLS, "float32"], metavar="NAME", help="print each of its calls")
+    parser.add_argument("--only", choices=FAMILY_NAMES, metavar="NAME", help="print each of its calls")
     parser.add_argument("--record", metavar="NAME", help="add this machine, with that name, to the file")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", category=ozaki.CostWarning)  # the data are hard on purpose
     if options.only:
-        for line, both in lines(options.only):
+        for line, both in calls(options.only):
             print(line, *both)
         return 0
-    known = json.loads(FILE.read_text()) if FILE.exists() else {}
-    found, begun, wrong = {}, time.monotonic(), 0
-    for name in (*CALLS, "float32"):
-        found[name] = together([both for _, both in lines(name)])
-        expected = known.get("fingerprints", {}).get(name)
-        same = expected is not None and tuple(expected) == found[name]
-        wrong += not same
-        said = "same" if same else "not recorded" if expected is None else "DIFFERENT"
-        if not same and expected is not None and expected[0] != found[name][0]:
-            said = "other arguments"
-        print(f"{name:40} {found[name][1]}  {said}", flush=True)
+    expected, found, begun, wrong = recorded()["fingerprints"], {}, time.monotonic(), 0
+    for name in FAMILY_NAMES:
+        found[name] = together([both for _, both in calls(name)])
+        said = verdict(found[name], expected.get(name))
+        wrong += said == "DIFFERENT"
+        print(f"{name:36}{found[name][1]}  {said}", flush=True)
     if options.record:
-        record(known, options.record, found, time.monotonic() - begun)
-    return 1 if wrong and known else 0
+        record(options.record, found, time.monotonic() - begun)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -493,10 +493,10 @@ def test_a_kernel_that_the_system_denies_is_passed_over():
     [(1 << 1, 0, []), (1 << 1 | 1 << 20, 0, ["dotprod"]), (1 << 1 | 1 << 20, 1 << 13, ["i8mm", "dotprod"])],
 )
 def test_linux_is_asked_for_what_llvm_does_not_say_of_arm(first, second, expected, monkeypatch):
-    """There LLVM names neither instruction, whatever the processor."""
+    """What LLVM says there of a Neoverse V1 names neither instruction, though the processor has both."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(binding, "get_process_triple", lambda: "aarch64-unknown-linux-gnu")
-    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"neon": True, "sve": False})
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"neon": True, "sve": True, "lse": True})
     monkeypatch.setattr(kernels, "_auxiliary_value", {16: first, 26: second}.get)
     assert [kernel.name for kernel in kernels._available_kernels()] == expected
 
