@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import date
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,22 +130,24 @@ def together(found: list[Fingerprints]) -> Fingerprints:
     return one, other
 
 
-def environment() -> dict[str, Any]:
-    """Return what these bits were computed with."""
-    packages = ("numpy", "numba", "llvmlite", "scipy") if compiles() else ("numpy", "scipy")
-    return {
-        "machine": platform.machine(),
-        "compiled": compiles(),
-        "byte products": [kernel.name for kernel in available_kernels()] if compiles() else [],
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-    }
-
-
 def commit() -> str:
     """Return the commit of this checkout."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
     return subprocess.run(command, cwd=FILE.parent, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def environment() -> dict[str, Any]:
+    """Return what these bits were computed with."""
+    packages = ("numpy", "scipy", *(("numba", "llvmlite") if compiles() else ()))
+    return {
+        "date": date.today().isoformat(),
+        "commit": commit(),
+        "machine": platform.machine(),
+        "compiled": compiles(),
+        "byte products": [kernel.name for kernel in available_kernels()] if compiles() else [],
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in packages if find_spec(name)},
+    }
 
 
 def recorded() -> dict[str, Any]:
@@ -159,13 +162,11 @@ def verdict(found: Fingerprints, expected: list[str] | None) -> str:
     return "same" if found[1] == expected[1] else "DIFFERENT"
 
 
-def record(name: str, found: dict[str, Fingerprints], seconds: float) -> None:
+def record(name: str, entry: dict[str, Any], found: dict[str, Fingerprints]) -> None:
     """Write a machine, what differs there, and the fingerprints of calls that nobody has recorded."""
     known = recorded()
     verdicts = {family: verdict(both, known["fingerprints"].get(family)) for family, both in found.items()}
-    entry = {"date": date.today().isoformat(), "commit": commit(), **environment(), "seconds": round(seconds)}
-    entry["families"] = len(found)
-    entry["differing"] = [family for family, said in verdicts.items() if said == "DIFFERENT"]
+    entry |= {"families": len(found), "differing": [x for x, said in verdicts.items() if said == "DIFFERENT"]}
     new = {family: both for family, both in found.items() if verdicts[family] not in ("same", "DIFFERENT")}
     content = {
         "date": entry["date"],
@@ -188,13 +189,14 @@ def main(arguments: list[str] | None = None) -> int:
             print(line, *both)
         return 0
     expected, found, begun, wrong = recorded()["fingerprints"], {}, time.monotonic(), 0
+    entry = environment() if options.record else {}
     for name in FAMILY_NAMES:
         found[name] = together([both for _, both in calls(name)])
         said = verdict(found[name], expected.get(name))
         wrong += said == "DIFFERENT"
         print(f"{name:36}{found[name][1]}  {said}", flush=True)
     if options.record:
-        record(options.record, found, time.monotonic() - begun)
+        record(options.record, entry | {"seconds": round(time.monotonic() - begun)}, found)
     return 1 if wrong else 0
 
 
