@@ -15,13 +15,19 @@ from ozaki.linalg import verified
 from tests.cells import cells
 from tests.oracle import same
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")
+REGISTERS = {
+    "x86_64": (
+        28,  # MXCSR
+        {"FTZ": 0x8000, "DAZ": 0x0040, "both": 0x8040, "down": 0x2000, "up": 0x4000, "zero": 0x6000},
+    ),
+    "aarch64": (0, {"FZ": 1 << 24, "up": 1 << 22, "down": 2 << 22, "zero": 3 << 22}),  # FPCR
+}
+"""By processor: where the mode is in glibc's fenv_t, in bytes, and the bits of each mode."""
 
-MXCSR = 28
-"""Where it is in glibc's fenv_t, in bytes."""
-
-FLUSH, ZEROS, DOWN, UP, TOWARD_ZERO = 0x8000, 0x0040, 0x2000, 0x4000, 0x6000
-MODES = {"FTZ": FLUSH, "DAZ": ZEROS, "both": FLUSH | ZEROS, "down": DOWN, "up": UP, "zero": TOWARD_ZERO}
+OFFSET, MODES = REGISTERS.get(platform.machine(), REGISTERS["x86_64"])
+FLUSHING = tuple(bits for name, bits in MODES.items() if name not in ("down", "up", "zero"))
+known_register = pytest.mark.skipif(platform.machine() not in REGISTERS, reason="another register")
+pytestmark = known_register
 
 
 @contextmanager
@@ -29,7 +35,7 @@ def mode(bits):
     libm, own, changed = ctypes.CDLL(None), *(ctypes.create_string_buffer(32) for _ in range(2))
     libm.fegetenv(own)
     changed.raw = own.raw
-    ctypes.c_uint32.from_buffer(changed, MXCSR).value |= bits
+    ctypes.c_uint32.from_buffer(changed, OFFSET).value |= bits
     libm.fesetenv(changed)
     try:
         yield
@@ -91,7 +97,7 @@ def test_a_mode_that_cannot_be_changed_is_refused(monkeypatch):
     def no_library(_):
         raise OSError("there is none")
 
-    with mode(FLUSH), monkeypatch.context() as patch:
+    with mode(FLUSHING[0]), monkeypatch.context() as patch:
         patch.setattr(ctypes, "CDLL", no_library)
         floats._fenv.cache_clear()
         try:

@@ -27,7 +27,7 @@ from tests.fuzz.devices import called
 from tests.fuzz.draw import Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS
 from tests.oracle import FORMATS, rounded
-from tests.test_float_modes import MODES, mode
+from tests.test_float_modes import MODES, REGISTERS, mode
 from tests.test_reentry import interrupted
 
 NATIVE = ("multiword.matmul", "batched_matmul", "round_to, split, half-complex")
@@ -76,7 +76,7 @@ def float_modes(draw: Draw) -> None:
     """The caller's thread flushes subnormal numbers to zero, or rounds in another direction."""
     call = Repeated(draw)
     expected = call()
-    if platform.machine() == "x86_64":
+    if platform.machine() in REGISTERS:
         with mode(draw.pick("mode", *MODES.values())):
             got = call()
         check_outcome("mode", got, expected)
