@@ -48,7 +48,7 @@ TINY_SINGLE = np.full((40, 40), 1e-45, np.float32)
 WILD = np.random.default_rng(0).standard_normal((300, 300)) * 2.0 ** np.arange(-1060, -760)
 HALF = np.random.default_rng(1).standard_normal((300, 300))
 PLAN = ozaki.plan(HALF, HALF)
-SINGLE = HALF.astype(np.float32)
+SINGLE, HALVES = HALF.astype(np.float32), HALF.astype(np.float16)
 FEW = SINGLE[:40, :40]  # a BLAS's threads may add in another order each time: these it leaves to one
 LABELS = np.arange(300) % 7
 
@@ -76,8 +76,8 @@ CALLS = {
     "gram and its like": lambda: [ozaki.gram(WILD), ozaki.cov(HALF[:9]), ozaki.cdist_squared(HALF, HALF[:9])],
     "contractions": lambda: [ozaki.einsum("ij,jk->ik", WILD, HALF), ozaki.vecdot(WILD, HALF)],
     "words": lambda: [multiword.matmul(FEW, FEW.T), *multiword.split(SINGLE, "bf16", 3)],
-    "tensor cores": lambda: [multiword.TensorCore("H200").gemm(*[HALF[:40, :40].astype(np.float16)] * 2)],
-    "batches": lambda: [multiword.batched_matmul(*[HALF[:, :20].astype(np.float16).reshape(-1, 20, 20)] * 2)],
+    "tensor cores": lambda: [multiword.TensorCore("H200").gemm(*[HALVES[:40, :40]] * 2)],
+    "batches": lambda: [multiword.batched_matmul(*[HALVES[:, :20].reshape(-1, 20, 20)] * 2)],
     "accumulator": lambda: [ozaki.ExactSum("float64", (40,)).add(TINY).round()],
 }
 
