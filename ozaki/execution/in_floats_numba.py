@@ -15,8 +15,8 @@ from ozaki.sums.exact.extraction_numba import fma
 ONE = 1023
 """The exponent field of 1.0."""
 
-BELOW_SINGLE = (1 << 29) - 1
-"""The bits of a float64 that a float32 has not."""
+BELOW_SINGLE, HALF_SINGLE = (1 << 29) - 1, 1 << 28
+"""The bits of a float64 that a float32 has not, and half a unit of its last place."""
 
 
 @inlined
@@ -51,13 +51,15 @@ def rounded(high, low, lost, back, single):
     """
     # Twice what was lost, and more than the rounding of low ± margin, or nothing.
     margin = 2 * lost + 2.0**-51 * abs(low) if lost > 0 else 0.0
-    value, half = high + (low - margin), back >> 1
+    value, other, half = high + (low - margin), high + (low + margin), back >> 1
     result = value * power(-half) * power(half - back)
-    certain = value == high + (low + margin)
+    certain = value == other
+    if single:  # both ends round to one of them, unless either is a tie between two, or was rounded to one
+        a, b = np.float64(value).view(np.int64), np.float64(other).view(np.int64)
+        tie = ((a & BELOW_SINGLE) == HALF_SINGLE) | ((b & BELOW_SINGLE) == HALF_SINGLE)
+        exact = certain & (margin == 0) & (two_sum(high, low)[1] == 0)
+        certain = exact | ((not tie) & ((a + HALF_SINGLE) >> 29 == (b + HALF_SINGLE) >> 29))
     certain &= (value == 0) | (abs(result) >= (LEAST_SINGLE if single else LEAST))
-    if single:  # a tie between two of them, or near one
-        tie = (np.float64(value).view(np.int64) & BELOW_SINGLE) == (BELOW_SINGLE >> 1) + 1
-        certain &= (not tie) | ((margin == 0) & (two_sum(high, low)[1] == 0))
     return result, certain
 
 
