@@ -195,12 +195,9 @@ def _pays_by_rows(m: int, k: int, n: int, parts: int) -> bool:
     """Return whether there are many short rows, or few columns, or the same of columns and rows."""
     many, few, k = max(m, n), parts * min(m, n), parts * k
     if k <= LONGEST_SHORT_ROW:
-        return (
-            parts == 1
-            and many >= FEWEST_ROWS
-            and many * k >= LEAST_ROW_BY_ROW
-            and k * few <= LARGEST_BY_SHORT_ROWS
-        )
+        if parts > 1 and many * k * few <= LARGEST_IN_FLOATS:
+            return False  # all of them in one call take less than statistics of their own
+        return many >= FEWEST_ROWS and many * k >= LEAST_ROW_BY_ROW and k * few <= LARGEST_BY_SHORT_ROWS
     return many * k >= LEAST_BY_COLUMNS.get(few, math.inf)
 
 
