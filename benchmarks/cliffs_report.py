@@ -104,11 +104,11 @@ def draw_cliffs(name: str) -> Figure:
     for i, (title, _) in enumerate(FAMILIES):
         rows = [r for r in data["results"] if family(r["function"]) == title]
         if rows:
-            ax.loglog(
-                [r["numbers"] for r in rows], [r["ratio"] for r in rows], f"C{i}.", alpha=0.6, label=title
-            )
+            numbers, ratios = [r["numbers"] for r in rows], [r["ratio"] for r in rows]
+            mark = "pos^Dv"[i]  # in the dark, where colours are inverted, some are alike
+            ax.loglog(numbers, ratios, f"C{i}{mark}", ms=3.5, mew=0, alpha=0.6, label=title)
     ax.axhline(1, color="k", lw=0.8)
     title = f"{what_is_timed(data).capitalize()}, {device(data)}"
     ax.set(xlabel="numbers", ylabel="our time over the native one", title=title)
-    ax.legend()
+    ax.legend(markerscale=2)
     return drawing

@@ -22,7 +22,7 @@ from ozaki.elementary.derivatives import SLOPES
 from ozaki.sums.table import REDUCTIONS
 
 SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
-ENTRY = re.compile(r"(?P<names>[\w, ]+) : (?P<text>.*)")
+ENTRY = re.compile(r"(?P<names>[\w., ]+) : (?P<text>.*)")
 ENTRIES = ("Parameters", "Raises", "Attributes")
 
 _SPLIT_EVERY = (

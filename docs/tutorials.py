@@ -143,15 +143,16 @@ def index() -> str:
         "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "
         "picture. "
         "[A lecture of one hour](../teaching.md) uses four of them.",
+        '<div class="lessons" markdown>',
     ]
     for script in SCRIPTS:
         title, sentence = described(script)
         stem = script.stem
         parts.append(
-            f"## [{title}]({stem}.md)\n\n{sentence} [Notebook]({stem}.ipynb).\n\n"
-            f"[![{title}](../images/{stem}.png)]({stem}.md)"
+            f"## [{title}]({stem}.md)\n\n[![{title}](../images/{stem}.png)]({stem}.md)\n\n"
+            f"{sentence} [Notebook]({stem}.ipynb)."
         )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, "</div>"]) + "\n"
 
 
 def shown(script: Path) -> str:
