@@ -51,10 +51,12 @@ function fits(width) {
 }
 
 function pictures() {
-  const found = [], column = frame.contentDocument.querySelector("article").clientWidth;
+  const found = [];
   for (const image of frame.contentDocument.querySelectorAll("article img")) {
     const shown = image.getBoundingClientRect().width, name = image.getAttribute("src");
+    const column = image.closest("p, article").clientWidth;  // half of the page where two stand side by side
     if (!image.naturalWidth) found.push(`${name} does not load`);
+    else if (image.closest(".lessons")) continue;  // small, with links to pages that show them in full
     else if (!/\.svg$/.test(name) && shown > image.naturalWidth) found.push(`${name} is enlarged`);
     else if (shown < 0.9 * Math.min(column, image.naturalWidth, 440)) found.push(`${name} is ${shown} wide in ${column}`);
     else if (shown < 0.25 * image.naturalWidth) found.push(`${name} is shrunk to ${shown}`);
