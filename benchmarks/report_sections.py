@@ -288,7 +288,7 @@ def torch_section(name: str) -> str:
         "CuPy's arrays (for `addmm` `accurate_dgemm` with C) and of tensors, and the operator within "
         f"`ozaki.torch.reproducible()`. PyTorch {data['torch']}."
     )
-    return section(f"PyTorch, {device(data)}", name, note, table(header, rows))
+    return section(f"PyTorch, {device(data)}", name, note, folded(f"{len(rows)} calls", table(header, rows)))
 
 
 def training_section(name: str) -> str:
