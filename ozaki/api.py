@@ -256,7 +256,7 @@ def matmul(
     words : 2 for a product of about 106 bits: a, b or both may be tuples of two arrays of one shape, which
         stand for their sum, and the result is a tuple, too. Accuracy "fp64" then has u² in place of u, and
         "exact" rounds both words correctly.
-    scheme, engine, workspace : as in `accurate_dgemm`. Products of integers on a CPU are its BLAS's.
+    scheme, engine, workspace : as in `accurate_dgemm`. On a CPU NumPy's BLAS multiplies integers.
     out : array of the result's shape and dtype to write to, as in `accurate_dgemm`.
 
     Returns

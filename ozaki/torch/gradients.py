@@ -30,11 +30,11 @@ class ExactGradients:
     parts of 16 and 16 parts of 4, on any number of workers, in any order, have the same `.grad`, bit for
     bit. It is not the `.grad` that the mode has without this class, whose products have the mode's accuracy.
 
-    *The loss* of a part is a sum over its samples, divided by the number of samples (or tokens) of the whole
-    batch: `cross_entropy(…, reduction="sum") / 64`. The mean over the part depends on the cut.
-    *Random numbers* that are drawn within a part have its samples along the first dimension, and are those of
-    the samples' places in the batch, so that dropout does not see the cut.
-    *Batch norm* does see it: statistics are those of what it is given. Give it parts of one size in any cut.
+    The loss of a part is a sum over its samples, divided by the number of samples (or tokens) of the whole
+    batch: `cross_entropy(…, reduction="sum") / 64`. A mean over the part would depend on the cut.
+    Random numbers that are drawn within a part have its samples along the first dimension. Each sample gets
+    the numbers of its place in the batch, so that dropout does not depend on the cut. Batch norm does: its
+    statistics are those of the part. Give it parts of one size in any cut.
 
     Parameters
     ----------

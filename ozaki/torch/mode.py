@@ -29,14 +29,14 @@ def reproducible(
     strict: bool = False,
     everything: bool = False,
 ) -> Iterator[Counter[str]]:
-    """Make every matrix product that PyTorch computes within the context this library's.
+    """Compute with this library every matrix product that PyTorch makes within the context.
 
     The operators mm, addmm, bmm, baddbmm, addbmm, mv, addmv, dot and vdot of strided tensors on a CPU or an
     NVIDIA GPU have the same bits on both, whatever the number of threads. That covers what PyTorch makes of
     them: `@`, `matmul`, `linear`, `einsum`, `tensordot`, `scaled_dot_product_attention`, backward passes,
-    products inside `torch.linalg.pinv`. So have products of a sparse tensor, of COO, CSR, CSC or BSR, and a
-    strided one, `torch.sparse.mm` and its derivatives: correctly rounded. Other dtypes, devices and layouts
-    are PyTorch's as before.
+    products inside `torch.linalg.pinv`. Products of a sparse tensor (COO, CSR, CSC or BSR) and a strided one,
+    `torch.sparse.mm` and its derivatives are correctly rounded. PyTorch still computes other dtypes, devices
+    and layouts.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ A is the published criterion; B and C are the forms in which this page weakens i
 | `"normwise"` | B | √k·u of the norms, proved for any data, and u\\|R\\| |
 | as many bits as the format has | B | 2√k·u of the norms, and u\\|R\\|, to first order |
 
-"normwise" and a number of bits have one scale for a row, which is what the last two inputs find out.
+"normwise" and a number of bits have one scale for a row; the last two inputs show what that loses.
 
 Each input has a cell for an accuracy: the largest error by criterion A for n = {sizes}, in units of u, and
 the grade that these errors deserve. An A proves nothing about other inputs; anything less disproves an A.
