@@ -180,8 +180,8 @@ def dot(
 def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
 
-    As `ozaki.dot`; differs in conjugating x, and in flattening both, which need as many elements: ValueError
-    for others. The result is a scalar (an array of shape () on a GPU).
+    As `ozaki.dot`; differs in conjugating x, and in flattening both. ValueError if one has more
+    elements. The result is a scalar (an array of shape () on a GPU).
 
     >>> vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     np.complex128(5+0j)

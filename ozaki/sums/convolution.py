@@ -40,7 +40,7 @@ def convolve(a: Array, v: Array, mode: str = "full") -> Array:
     ----------
     a, v : vectors, NumPy or CuPy; dtypes as in `ozaki.sum`. Integers are added as NumPy adds them.
     mode : "full" for all len(a) + len(v) − 1 elements, "same" for as many of the middle as the longer vector
-        has, "valid" for those in which no end shows.
+        has, "valid" for those that take the whole shorter vector.
 
     Returns
     -------

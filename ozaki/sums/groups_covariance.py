@@ -33,8 +33,8 @@ def group_cov(
 ) -> Any:
     """Return the covariance matrix of each group, correctly rounded: `numpy.cov` of its observations.
 
-    As `ozaki.group_var`; differs in having a result for each pair of variables, and in dividing by n − 1 if
-    nothing else is said.
+    As `ozaki.group_var`; differs in having a result for each pair of variables, and in dividing by n − 1
+    by default.
 
     Parameters
     ----------

@@ -25,12 +25,12 @@ def group_nansum(
 ) -> Any:
     """Return the sum of what is not NaN in each group, correctly rounded: pandas' `groupby(keys).sum()`.
 
-    As `ozaki.group_sum`; differs in NaN, and numbers with a NaN part, which count as 0.
+    As `ozaki.group_sum`; differs in that NaN, and complex numbers with a NaN part, count as 0.
 
     Parameters
     ----------
     values, labels, num_groups, dtype : as in `group_sum`.
-    min_count : of how many numbers there is a result, NaN of fewer; for it integers have float64 sums.
+    min_count : the fewest numbers that have a sum, others having NaN; with it sums of integers are float64.
 
     >>> group_nansum(np.array([1e100, np.nan, 1.0, -1e100]), np.array([0, 1, 0, 0]), 2, min_count=1)
     array([ 1., nan])

@@ -47,7 +47,7 @@ def rolling_sum(
     x : real array, NumPy or CuPy; integers that float64 holds.
     window : how many numbers a window has, at least 1; at the ends it has fewer.
     axis : along which windows move.
-    min_count : of how many numbers that are not NaN there is a result, NaN for fewer; by default `window`.
+    min_count : the fewest numbers, NaN left out, that have a result, others having NaN; by default `window`.
     center : whether window i is centred at i: it ends (window − 1)//2 numbers later.
     dtype : of the results, by default that of x, and float64 for integers and booleans.
 
@@ -103,7 +103,7 @@ def rolling_var(
     dtype: DType = None,
     ddof: float = 0,
 ) -> Array:
-    """Return the variances of windows along an axis, each correctly rounded: pandas' `rolling(window).var()`.
+    """Return the variances of windows, each correctly rounded: pandas' `rolling(window).var(ddof=0)`.
 
     As `ozaki.rolling_sum`; differs as `nanvar` does from `nansum`: about the exact mean of the window, NaN
     where it has no more than ddof numbers.

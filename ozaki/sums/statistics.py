@@ -255,8 +255,8 @@ def nansum(
 ) -> Any:
     """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
 
-    As `ozaki.sum`; differs where x has NaN: a copy without is summed, as in `numpy.nansum`. A complex number
-    is NaN if a part of it is.
+    As `ozaki.sum`; differs where x has NaN: a copy with 0 in its place is summed, as in `numpy.nansum`. A
+    complex number is NaN if a part of it is.
 
     >>> float(nansum(np.array([1e100, np.nan, 1.0, -1e100])))
     1.0

@@ -68,7 +68,7 @@ def _extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
 def acc_sum(p: np.ndarray) -> float:
     """Return the sum of a vector, faithfully rounded: one of the two neighbours of the exact sum.
 
-    The exact sum itself where that is a float64, hence with the right sign, always.
+    It is the exact sum where that is a float64, and always has the sign of the exact sum.
 
     Parameters
     ----------
