@@ -32,7 +32,7 @@ from ozaki.elementary.api import FORMATS, apply, float_of
 from ozaki.public import public
 from ozaki.sums.api import mean, sum
 from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
-from ozaki.sums.table import Reduction, means, quotient_dtype, squares
+from ozaki.sums.table import Reduction, filled, means, quotient_dtype, squares
 from ozaki.tuning import ROW_BLOCK, SHORT_ROW
 
 _MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
@@ -289,7 +289,7 @@ def _reduced(
     if prod(x.shape[a] for a in axes):
         result = _by_rows(x, axes, compute, dtype, True, kernel)
     else:
-        result = namespace(x).full(shape, np.full((), empty, dtype)[()], dtype)
+        result = filled(x, shape, empty, dtype)
     return deliver(result.reshape(shape), out)
 
 

@@ -15,7 +15,7 @@ from ozaki.sums.exact.fixed_point import FixedPoint
 from ozaki.sums.exact.groups import check_labels, group_sums
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.groups import columns_of, labelled, rounded_on_gpu, used_groups
-from ozaki.sums.table import COVARIANCE
+from ozaki.sums.table import COVARIANCE, filled
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
@@ -69,11 +69,11 @@ def group_cov(
     """
     x, index, (k, groups) = labelled(variables(numbers(values, "values"), rowvar), labels, num_groups)
     check_labels(index, groups)
-    exact, xp, target = exact_ddof(ddof), namespace(x), COVARIANCE.dtype((x,), dtype)
+    exact, target = exact_ddof(ddof), COVARIANCE.dtype((x,), dtype)
     if groups <= GROUPS_PER_NUMBER * index.size:
         return _matrices(x, index, groups, target, exact)
     used, renumbered = used_groups(index, groups)  # the others take no memory but their results'
-    result = xp.full((groups, k, k), np.nan, target)
+    result = filled(x, (groups, k, k), np.nan, target)
     result[used] = _matrices(x, renumbered, len(used), target, exact)
     return result
 

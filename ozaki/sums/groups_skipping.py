@@ -13,7 +13,7 @@ from ozaki.public import public
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.exact.groups import check_labels
 from ozaki.sums.groups import by_group, columns_of, grouped, labelled, rounded_on_gpu, used_groups
-from ozaki.sums.table import REDUCTIONS, in_both_parts, is_nan, without
+from ozaki.sums.table import REDUCTIONS, filled, is_nan, without
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER
 
@@ -135,7 +135,7 @@ def group_average(values: Array, labels: Array, num_groups: int, weights: Array)
     used, renumbered = used_groups(index, shape[-1])
     dense = (*shape[:-1], len(used))
     means = grouped("average", arrays, renumbered, dense, None)
-    result = xp.full(shape, in_both_parts(np.nan, means.dtype), means.dtype)
+    result = filled(x, shape, np.nan, means.dtype)
     result[..., used] = means
     return result
 

@@ -368,6 +368,16 @@ def in_both_parts(value: float, dtype: np.dtype) -> complex:
     return complex(value, value) if dtype.kind == "c" else value
 
 
+def filled(like: Array, shape: tuple[int, ...], value: float, dtype: np.dtype) -> Array:
+    """Return an array of one value, in both parts of a number, beside another array.
+
+    CuPy's `full` changes the bits of a bfloat16 NaN.
+    """
+    number = np.full((), in_both_parts(value, dtype), dtype)
+    word = number.view(np.uint16) if number.dtype.name == "bfloat16" else number
+    return namespace(like).full(shape, word[()], word.dtype).view(dtype)
+
+
 def is_nan(x: Array) -> Array:
     """Return where floating-point numbers are NaN."""
     if x.dtype.name == "bfloat16":

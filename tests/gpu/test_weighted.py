@@ -121,6 +121,8 @@ def test_weighted_means_and_products_by_group_are_one_launch(cupy, dtype, monkey
     same_on_the_gpu(lambda x, g, w: ozaki.group_average(x, g, 300, w), y, labels, w)
     same_on_the_gpu(lambda x, w, g: ozaki.group_dot(x, w, g, 300), y, w, labels)
     same_on_the_gpu(lambda x, w, g: ozaki.group_dot(x, w, g, 300), y * 0, w - 0.5, labels)
+    with pytest.raises(ZeroDivisionError):
+        ozaki.group_average(cupy.full(9, cupy.nan), cupy.arange(9) % 3, 3, cupy.zeros(9))
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d[0] != "c"])
@@ -128,10 +130,15 @@ def test_covariances_by_group_are_one_launch_a_variable(cupy, dtype, monkeypatch
     rng, n = np.random.default_rng(9), 5000
     x = drawn((4, n), dtype)
     monkeypatch.setattr(moments, "_by_group", counting := Counting(moments._by_group))
-    for many, labels in ((100, rng.integers(0, 99, n)), (1, np.zeros(n, int)), (n + 7, np.arange(n))):
+    for many, labels in (
+        (100, rng.integers(0, 99, n)),
+        (1, np.zeros(n, int)),
+        (n + 7, np.arange(n)),
+        (5 * n, np.arange(n)),
+    ):
         for ddof in (0, 1, 60, -3):
             same_on_the_gpu(lambda x, g, n=many, d=ddof: ozaki.group_cov(x, g, n, ddof=d), x, labels)
-    assert counting.calls == 4 * 3 * 4
+    assert counting.calls == 4 * 4 * 4
     assert not counting.refused
     labels = rng.integers(0, 300, n)
     same_on_the_gpu(lambda x, g: ozaki.group_cov(x, g, 300, ddof=0.5), x, labels)

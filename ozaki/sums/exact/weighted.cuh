@@ -134,8 +134,9 @@ __device__ __noinline__ double divided(const Wide &above, const Wide &below, int
 __device__ bool weighted_mean(const Sums &sums, const Known &known, int precision, int smallest, double *result) {
     const Wide above = Wide::of(sums.sum[0]), below = Wide::of(sums.weights);
     const int infinite = known.flags & (PLUS_INFINITY | MINUS_INFINITY);
-    if (known.count == 0 || known.flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY)) return true;
+    if (known.count == 0) return true;
     if (below.zero()) return false;
+    if (known.flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY)) return true;
     const double sign = below.negative() ? -1 : 1;
     *result = with_flags(0, known.flags) / sign;
     if (above.zero() || !known.all_finite()) return true;
