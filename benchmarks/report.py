@@ -54,7 +54,7 @@ from benchmarks.report_sections import (
     words_section,
 )
 from benchmarks.report_summary import summary
-from benchmarks.sparse_report import sparse_section
+from benchmarks.sparse_report import sparse_gpu_section, sparse_section
 from benchmarks.suites_report import suites_table
 from benchmarks.torch_report import operators_section, operators_summary
 
@@ -170,7 +170,7 @@ PARTS = (
         "linalg",
         "Linear algebra, dense and sparse",
         "Solutions and eigenvalues with proved bounds, factorizations with the same bits, sparse matrices.",
-        (("linalg_*", linalg_section), ("sparse_*", sparse_section)),
+        (("linalg_*", linalg_section), ("sparse_cpu", sparse_section), ("sparse_h200", sparse_gpu_section)),
     ),
     Part(
         "everyday",

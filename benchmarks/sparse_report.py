@@ -33,6 +33,32 @@ def sparse_section(name: str) -> str:
     )
 
 
+def sparse_gpu_section(name: str) -> str:
+    """Products and iterations of CG beside CuPy's, and whether solutions have the CPU's bits."""
+    data = load(name)
+    solved, multiplied, stepped = (
+        [r for r in data["results"] if column in r] for column in ("same bits", "ours, 1", "ours")
+    )
+    count, equal = len(solved), sum(r["same bits"] for r in solved)
+    products = [
+        [r["row"], str(r["entries"])]
+        + [x for n in (1, 32) for x in (seconds(r[f"native, {n}"]), seconds(r[f"ours, {n}"]))]
+        for r in multiplied
+    ]
+    steps = [[r["row"], str(r["entries"]), seconds(r["native"]), seconds(r["ours"])] for r in stepped]
+    return section(
+        f"Sparse matrices, {device(data)}",
+        name,
+        f"Of the ten matrices above {equal} of {count} have solutions of the same bits, after as many "
+        "iterations, on the GPU, on one thread of a CPU and on all. Products with a vector, and with 32, beside "
+        "CuPy's (cuSPARSE), among many that are queued: ours with a vector wait for the host, which looks at "
+        "pointers and at what is undecided, in every call.",
+        table("matrix | entries | CuPy, 1 | ours, 1 | CuPy, 32 | ours, 32", products),
+        "An iteration of CG:",
+        table("system | entries | CuPy's | ours", steps),
+    )
+
+
 def _proof(row: dict) -> tuple[str, str]:
     if "proof" not in row:
         return "–", "–"
