@@ -72,7 +72,7 @@ def products(name: str, a: Any) -> dict[str, Any]:
 
 
 def iterations(n: int) -> dict[str, Any]:
-    """Seconds of an iteration of CG for the Laplacian of an n × n grid, ours and CuPy's, and SciPy's way."""
+    """Seconds of an iteration of CG for the Laplacian of an n × n grid, ours and CuPy's."""
     import cupy
     from cupyx.scipy.sparse import csr_matrix
     from cupyx.scipy.sparse.linalg import cg

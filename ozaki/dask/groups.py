@@ -30,7 +30,7 @@ from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.groups import group_count, grouped, label_vector, labelled, number_of_groups
 from ozaki.sums.groups_covariance import variables
 from ozaki.sums.groups_skipping import checked_min_count, dtype_of_counted, most_for_nan
-from ozaki.sums.table import COVARIANCE, REDUCTIONS, Reduction, in_both_parts, without
+from ozaki.sums.table import COVARIANCE, REDUCTIONS, Reduction, filled, without
 from ozaki.sums.variance import exact_ddof
 
 _DIFFERENCE = """
@@ -238,7 +238,7 @@ def rounded_averages(totals: Any, counts: np.ndarray, reduction: Reduction, targ
     """Return the weighted means of groups, NaN of those that have no number."""
     used = np.flatnonzero(counts)
     sums = [[part.on_host().columns(used) for part in total.fixed_points()] for total in totals]
-    result = np.full(counts.shape, in_both_parts(np.nan, target), target)
+    result = filled(counts, counts.shape, np.nan, target)
     result.ravel()[used] = reduction.rounded(sums, counts.ravel()[used], target)
     return where_lies(totals[0].fixed_points()[0].flags, result)
 

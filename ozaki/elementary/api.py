@@ -72,7 +72,7 @@ def _as_they_lie(name: str, *x: Any) -> Any:
             return None
     if on_gpu:
         here = device_of(first) is device_of(None)  # no context has to be entered
-        return _of_vectors(name, arrays) if here and len(arrays) == 1 else None
+        return _of_vector(name, first) if here and len(arrays) == 1 else None
     if not 0 < first.size <= FEW_ARGUMENTS or not all(a.flags.aligned for a in arrays):
         return None
     out = np.empty(shape, kind)
@@ -80,10 +80,10 @@ def _as_they_lie(name: str, *x: Any) -> Any:
     return out if shape else out[()]
 
 
-def _of_vectors(name: str, x: Sequence[Array]) -> Array:
-    """Return values of arrays on the current GPU."""
-    out = namespace(x[0]).empty(x[0].shape, x[0].dtype)
-    evaluate(name, [a.reshape(-1) for a in x], out.reshape(-1))
+def _of_vector(name: str, x: Array) -> Array:
+    """Return values of an array on the current GPU."""
+    out = namespace(x).empty(x.shape, x.dtype)
+    evaluate(name, [x.reshape(-1)], out.reshape(-1))
     return out
 
 

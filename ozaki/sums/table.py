@@ -359,23 +359,19 @@ def _as_real(x: Array) -> Array:
 def without(x: Array, missing: Array, value: float = 0.0) -> Array:
     """Return the array with a zero, or another value, in both parts of a number, for what is missing."""
     word = x.view(np.uint16) if x.dtype.name == "bfloat16" else x  # which CuPy would make float32
-    both = np.full((), in_both_parts(value, x.dtype), x.dtype)
-    return namespace(x).where(missing, both.view(word.dtype)[()], word).view(x.dtype)
-
-
-def in_both_parts(value: float, dtype: np.dtype) -> complex:
-    """Return a value for each part of a number."""
-    return complex(value, value) if dtype.kind == "c" else value
+    return namespace(x).where(missing, _in_word(value, x.dtype), word).view(x.dtype)
 
 
 def filled(like: Array, shape: tuple[int, ...], value: float, dtype: np.dtype) -> Array:
-    """Return an array of one value, in both parts of a number, beside another array.
+    """Return an array of one value, in both parts of a number, beside another array."""
+    word = _in_word(value, dtype)
+    return namespace(like).full(shape, word, word.dtype).view(dtype)
 
-    CuPy's `full` changes the bits of a bfloat16 NaN.
-    """
-    number = np.full((), in_both_parts(value, dtype), dtype)
-    word = number.view(np.uint16) if number.dtype.name == "bfloat16" else number
-    return namespace(like).full(shape, word[()], word.dtype).view(dtype)
+
+def _in_word(value: float, dtype: np.dtype) -> Any:
+    """Return a value for each part of a number; a bfloat16 as its bits: CuPy changes those of a NaN."""
+    both = np.full((), complex(value, value) if dtype.kind == "c" else value, dtype)
+    return (both.view(np.uint16) if dtype.name == "bfloat16" else both)[()]
 
 
 def is_nan(x: Array) -> Array:
