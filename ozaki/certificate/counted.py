@@ -40,8 +40,10 @@ def counted_scales(
 def counting_limits(target: str, length: int, certified: bool) -> np.ndarray:
     """Return the norm limit, the counting bound's tolerance, and the bits by which it may widen integers."""
     limit = norm_limit(FORMATS[target], length)
-    tolerance = counting_tolerance(length, FORMATS[target]) if certified else ANYTHING
+    if not certified:
+        return np.array([limit.significand, limit.bits, ANYTHING, 0, 0])
     some, more = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
+    tolerance = counting_tolerance(length, FORMATS[target])
     return np.array([limit.significand, limit.bits, tolerance, some, more])
 
 

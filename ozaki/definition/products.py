@@ -21,16 +21,19 @@ from ozaki.definition.statistics import statistics_of
 from ozaki.definition.sums import special
 
 
-def product(a: np.ndarray, b: np.ndarray, accuracy: str | int = "fp64") -> np.ndarray:
+def product(
+    a: np.ndarray, b: np.ndarray, accuracy: str | int = "fp64", target: str | None = None
+) -> np.ndarray:
     """Return the product of an (m, k) and a (k, n) matrix, float32, float64, complex64 or complex128.
 
     accuracy : "fp64" or "fp32", certified; "normwise"; "exact", correctly rounded; or bits of integers, as of
     `ozaki.matmul`.
+    target : the format that results are rounded to; None for that of the dtype.
 
     >>> product(np.array([[1e16, 1.0, -1e16]]), np.ones((3, 1)), "exact")
     array([[1.]])
     """
-    parts, target = 1 + (a.dtype.kind == "c"), "fp64" if a.dtype.char in "dD" else "fp32"
+    parts, target = 1 + (a.dtype.kind == "c"), target or ("fp64" if a.dtype.char in "dD" else "fp32")
     result = np.zeros((len(a), b.shape[1]), a.dtype)
     if a.shape[1] == 0 or result.size == 0:
         return result

@@ -27,5 +27,7 @@ class Definition(Executor):
         return math.inf
 
     def run(self, pair: Pair, out: Array) -> Outcome:
-        out[...] = products.product(pair.a.matrix, pair.b.matrix, pair.request.accuracy)
+        request = pair.request
+        target = None if request.target is None else request.target.name
+        out[...] = products.product(pair.a.matrix, pair.b.matrix, request.accuracy, target)
         return DONE

@@ -34,7 +34,6 @@ from ozaki.execution.contract import (
     no_compiled_code,
 )
 from ozaki.product.pair import Pair, Signature
-from ozaki.product.request import TARGETS
 from ozaki.product.scale import bits_of_level_factors
 from ozaki.product.steps import norm_widths
 from ozaki.residues.scheme import Residues
@@ -87,12 +86,13 @@ class Bytes(Executor):
         super().__init__(signature)
         self.shape, self.dtype, self.parts = signature.shape, signature.dtype, signature.parts
         self.length = self.parts * self.shape[1]
-        self._target, request = TARGETS[self.dtype], signature.request
-        norm_format = request.norm_format(self._target)
+        request = signature.request
+        self._target, norm_format = request.target_of(self.dtype), request.norm_format(self.dtype)
         self._limit = norm_limit(norm_format, self.length)
         self.limits = counting_limits(norm_format.name, self.length, request.certified)
+        self._single = self.dtype.char in "fF"
         engine: Any = request.engine
-        self.seconds: float = engine.seconds_at_once(self.shape, self.parts, self._target.precision == 24)
+        self.seconds: float = engine.seconds_at_once(self.shape, self.parts, self._single)
         self._steps: dict[tuple[int, int], Any] = {}
 
     @property
@@ -176,7 +176,7 @@ class Bytes(Executor):
         scheme = Residues(specification, get_word("int8", engine.words), engine)
         if not scheme.reduced or scheme.word.name != "int8":
             return None
-        sizes = self.shape, self.parts, self._target.precision == 24, width
+        sizes = self.shape, self.parts, self._single, width
         symmetric = self.signature.symmetric and self.parts == 1
         return engine.compiled_steps(scheme.system, *sizes, self._target, threads, symmetric)
 

@@ -32,8 +32,8 @@ from ozaki.execution.short_rows import ShortRows
 from ozaki.execution.small_products import multiply_small, put_pairs
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
-from ozaki.product.request import TARGETS
 from ozaki.product.scale import LevelData, bits_of_level_factors, counted_bits
+from ozaki.rounding.conversion import to_half
 from ozaki.scaling.statistics import ZERO
 from ozaki.tuning import (
     FEW_RESULTS,
@@ -131,7 +131,8 @@ class Floats(Executor):
             return Declined(pair, EXTREME)
         bound = bound_of_lost(numbers.shape[1] / LANES if along else k, log2_product)
         target, undecided = out.T if turned else out, list[int]()
-        single = TARGETS[dtype].precision == 24
+        of_target = pair.request.target_of(dtype)
+        single = of_target.precision == 24
 
         def work(block: slice) -> None:
             x = _as_real(rows[block])
@@ -142,7 +143,7 @@ class Floats(Executor):
             undecided.append(form.multiply(*given, y, memory))
             if dtype != np.float64:
                 with np.errstate(over="ignore"):
-                    target[block] = y.view(np.complex128) if dtype.kind == "c" else y
+                    target[block] = y.view(np.complex128) if dtype.kind == "c" else to_half(y, of_target)
 
         count, elements = len(target), k * (1 + len(columns))
         over_rows(work, count, elements, compiled_block(count * elements), ALONE_ELEMENTS)

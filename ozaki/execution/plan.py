@@ -17,7 +17,7 @@ from ozaki.certificate.error_times import ErrorBound, RowErrors
 from ozaki.execution.executors import foreseen
 from ozaki.product import steps
 from ozaki.product.pair import Pair
-from ozaki.product.request import NORMWISE, TARGETS
+from ozaki.product.request import NORMWISE
 from ozaki.product.scale import bits_of_level_factors, scale
 from ozaki.public import public
 from ozaki.scaling.scales import normwise_error
@@ -164,7 +164,7 @@ class Plan:
 
     def __str__(self) -> str:
         m, k, n = self.shape
-        unit = TARGETS[np.dtype(self.dtype)].unit_roundoff
+        unit = self._errors.target.unit_roundoff
         pieces = {
             "residues": ("modulus", "moduli"),
             "slices": ("slice", "slices"),
@@ -211,7 +211,7 @@ def plan_product(pair: Pair) -> Plan:
         rows, columns = (
             RowErrors.of(x.statistics, s, x.exact_scales) for s, x in zip(scaled.scales, factors, strict=True)
         )
-        errors = ErrorBound(rows, columns, len(pair.a.parts), TARGETS[pair.a.matrix.dtype])
+        errors = ErrorBound(rows, columns, len(pair.a.parts), pair.request.target_of(pair.a.matrix.dtype))
         if request.accuracy == NORMWISE:
             bound = normwise_error(steps.row_limit(pair), pair.length)
         elif not (rows.error.any() or columns.error.any()):

@@ -18,7 +18,6 @@ from ozaki.certificate.pairwise import tolerance
 from ozaki.definition.decision import OCTAVES
 from ozaki.product import steps
 from ozaki.product.pair import Pair
-from ozaki.product.request import TARGETS
 from ozaki.product.scale import LevelData
 
 FORM = "ozaki.execution.short_rows_numba"
@@ -60,8 +59,8 @@ class ShortRows(LevelData):
     def __init__(self, pair: Pair) -> None:
         super().__init__(pair)
         a, b, request = pair.a, pair.b, pair.request
-        self._form, target = compiled(FORM), TARGETS[a.matrix.dtype]
-        self._limits = counting_limits(request.norm_format(target).name, a.k, request.certified)
+        self._form, target = compiled(FORM), request.norm_format(a.matrix.dtype)
+        self._limits = counting_limits(target.name, a.k, request.certified)
         self._turned = a.rows < b.rows
         self._many, self._few = (b, a) if self._turned else (a, b)
         self._sides = tuple(_Side(self._form, x.parts[0], self._limits) for x in (self._many, self._few))

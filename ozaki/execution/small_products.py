@@ -16,8 +16,9 @@ from ozaki.certificate.pairwise import proves_nothing
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.contract import DONE, UNCOUNTED, UNLEVEL, UNROUNDED, Declined, Outcome
 from ozaki.product.pair import Pair
-from ozaki.product.request import TARGETS, Request
+from ozaki.product.request import Request
 from ozaki.product.scale import bits_of_level_factors
+from ozaki.rounding.conversion import to_half
 from ozaki.scaling.scales import width_scales
 from ozaki.scaling.statistics import NONFINITE, RowStatistics, statistics_of_rows
 from ozaki.tuning import OVERHEAD_ELEMENTS
@@ -61,11 +62,11 @@ class _Products:
     """
 
     def __init__(self, rows: np.ndarray, columns: np.ndarray, request: Request) -> None:
-        self._dtype, self._target = rows.dtype, TARGETS[rows.dtype]
+        self._dtype, self._target = rows.dtype, request.target_of(rows.dtype)
         self._x, (self._stack, self._m, k, self._n) = _real_rows(rows, columns)
         self._sums = statistics_of_rows(self._x)
         if request.of_norms:
-            name = request.norm_format(self._target).name
+            name = request.norm_format(rows.dtype).name
             counted = counted_scales(self._sums, k, self._stack, self._n, name, request.certified)
             assert counted is not None  # all is compiled
             self._scale, self._width, self._bits = counted
@@ -102,7 +103,7 @@ class _Products:
         form.multiply_stack(*numbers, *decided, target, np.empty(form.needed(k, self._n, self._m)))
         if out.itemsize < 8 * parts:
             with np.errstate(over="ignore"):  # in a thread that has not the caller's
-                flat[...] = target.view(np.complex128) if parts == 2 else target
+                flat[...] = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
 
     def _take_width(self, bits: int) -> None:
         """Take the scales of a requested width."""

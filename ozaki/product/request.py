@@ -10,7 +10,6 @@ import numpy as np
 from multiword.engines import Engine
 from multiword.formats import FORMATS, Format
 from multiword.runtime.scoped import Scoped
-from ozaki.definition.scales import NORM_LIMITS
 
 TARGETS = {np.dtype(t): FORMATS[name] for name, types in (("fp64", "dD"), ("fp32", "fF")) for t in types}
 """The format that results of each dtype are rounded to."""
@@ -18,7 +17,7 @@ TARGETS = {np.dtype(t): FORMATS[name] for name, types in (("fp64", "dD"), ("fp32
 SCHEMES = ("residues", "slices")
 """The schemes that a request may name."""
 
-CERTIFIED = tuple(NORM_LIMITS)
+CERTIFIED = "fp64", "fp32"
 """Accuracies that a certificate proves from the data."""
 
 NORMWISE = "normwise"
@@ -39,6 +38,7 @@ class Request(NamedTuple):
     engine : where the products run.
     workspace : bytes.
     executor : the name of the executor that is to run the product; None for the fastest.
+    target : the format that results are rounded to, of numbers of their dtype; None for that of the dtype.
     """
 
     accuracy: str | int
@@ -47,6 +47,7 @@ class Request(NamedTuple):
     engine: Engine
     workspace: int
     executor: str | None = None
+    target: Format | None = None
 
     @property
     def certified(self) -> bool:
@@ -63,6 +64,10 @@ class Request(NamedTuple):
         """The format below whose norm limit magnitudes are counted."""
         return FORMATS[str(self.accuracy) if self.certified else "fp64"]
 
-    def norm_format(self, target: Format) -> Format:
-        """The format whose norm limit rows fill, for results in the target: for "normwise" that itself."""
-        return target if self.accuracy == NORMWISE else self.limits
+    def target_of(self, dtype: np.dtype) -> Format:
+        """The format that results of a dtype are rounded to."""
+        return TARGETS[dtype] if self.target is None else self.target
+
+    def norm_format(self, dtype: np.dtype) -> Format:
+        """The format whose norm limit rows fill, for results of a dtype: for "normwise" their target."""
+        return self.target_of(dtype) if self.accuracy == NORMWISE else self.limits

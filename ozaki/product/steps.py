@@ -36,7 +36,7 @@ from ozaki.product.cost import is_costly
 from ozaki.product.limbs import in_limbs
 from ozaki.product.pair import Pair
 from ozaki.product.panels import STEP_BYTES, choose_panels, fits, in_panels, one_panel_bytes
-from ozaki.product.request import TARGETS, Request
+from ozaki.product.request import Request
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
 from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
@@ -71,7 +71,7 @@ class ScaledProduct:
 
 def row_limit(pair: Pair) -> NormLimit:
     """Return the norm limit that the rows of A and the columns of B fill."""
-    return norm_limit(pair.request.norm_format(TARGETS[pair.a.matrix.dtype]), pair.length)
+    return norm_limit(pair.request.norm_format(pair.a.matrix.dtype), pair.length)
 
 
 def both_norm_scales(pair: Pair, bits: int = 0) -> Scales:
@@ -154,7 +154,7 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
 
 
 def _specification(pair: Pair, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
-    target = TARGETS[pair.a.matrix.dtype]
+    target = pair.request.target_of(pair.a.matrix.dtype)
     return ProductSpecification(pair.shape, pair.stack, len(pair.a.parts), widths, log2_c, target)
 
 

@@ -23,7 +23,7 @@ ROWS, COLUMNS = (types.Array(int32, dimensions, "C", readonly=True) for dimensio
 
 @jit(
     int64(
-        *(TABLE, int64, TABLE, float64, int64, int64, int64, int64, ROWS, COLUMNS),
+        *(TABLE, int64, TABLE, float64, int64, int64, float64, int64, int64, ROWS, COLUMNS),
         *(float64[:, ::1], boolean[:, ::1], float64[:, ::1], float64[:, ::1]),
     ),
     fastmath={"contract"},  # products are exact, or their rounding is in the margin
@@ -35,6 +35,7 @@ def round_rows(
     margin,
     mask,
     half,
+    least,
     lowest,
     highest,
     row_scale,
@@ -48,10 +49,11 @@ def round_rows(
 
     value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
     with s = 0 or i. undecided[i, j] is whether it may be wrong: bounds round to two numbers of the target, or
-    one lies half way between two, where what it bounds may lie on either side; or that power's exponent is
-    below `lowest` or not below `highest`. table and margin are those of `_floats`, padded. The bits of a
-    float64 that the target lacks are those of `mask`, which are `half` between two of its numbers. residues
-    and sums are scratch memory for the rows that go together; rows of residues that pad them must be zeros.
+    one lies half way between two, where what it bounds may lie on either side; or it is below `least`, the
+    target's least normal number; or that power's exponent is below `lowest` or not below `highest`. table and
+    margin are those of `_floats`, padded. The bits of a float64 that the target lacks are those of `mask`,
+    which are `half` between two of its numbers. residues and sums are scratch memory for the rows that go
+    together; rows of residues that pad them must be zeros.
     """
     count, parts = terms.shape[0], table.shape[0] - 2
     rows, columns = value.shape
@@ -100,7 +102,11 @@ def round_rows(
                 flag = (below & mask == half) | (above & mask == half) | ((not normal) & (lower != 0))
                 flag |= (below + half) & ~mask != (above + half) & ~mask
                 power = np.int64((exponent + 1023) << 52).view(np.float64)
-                results[j] = lower * power if normal else 0.0
+                rounded = np.int64((below + (half & mask)) & ~mask).view(
+                    np.float64
+                )  # of float64 it is `lower`
+                results[j] = rounded * power if normal else 0.0
+                flag |= (math.fabs(results[j]) < least) & (lower != 0)
                 flags[j] = flag
                 left += flag
             if left > before:  # zeros are exact, though their sums leave them undecided

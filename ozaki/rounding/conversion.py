@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from multiword.formats import FORMATS, Format
+from multiword.rounding import round_to
 from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, put_one_nan, to_float32, to_float64
 
 
@@ -38,6 +40,15 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return namespace(x).asarray(flat).reshape(x.shape)
     with np.errstate(all="ignore"):
         return x.astype(dtype)
+
+
+def to_half(x: np.ndarray, target: Format) -> np.ndarray:
+    """Return exact float64 numbers rounded to half precision, if that is the target; others as they are.
+
+    >>> to_half(np.array([1 + 2.0**-9]), FORMATS["bf16"]).tolist()
+    [1.0]
+    """
+    return round_to(x, target) if target.precision < FORMATS["fp32"].precision else x
 
 
 def joined(parts: list[Array], dtype: np.dtype) -> Array:

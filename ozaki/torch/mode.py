@@ -43,7 +43,7 @@ def reproducible(
     accuracy : of the products, as in `ozaki.matmul`.
     dtypes : one or several that are replaced, of float32, float64, complex64, complex128, int64, float16 and
         bfloat16. Products of int64 are modulo 2**64, as PyTorch's, on a CPU many times as fast. Of half
-        precision products, "normwise" for k <= 2**22 and rounded once to the dtype, and sums are replaced.
+        precision products, "normwise" and rounded once to the dtype, and sums are replaced.
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
     strict : whether the first operator whose bits may vary raises RuntimeError, with its name and what to
         write instead, before it computes anything.

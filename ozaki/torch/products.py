@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multiword.formats import Format
 from multiword.rounding import round_to
 from multiword.runtime.arrays import Array
-from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
 from ozaki.execution.executors import multiply
 from ozaki.execution.stacks import multiply_stacks
 from ozaki.integers import integer_matmul
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
-from ozaki.sums.arguments import format_of
 from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.settings import HALVES, Settings
 
@@ -110,14 +110,24 @@ def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     """Return the product of two tensors that fit, with the bits of `ozaki.matmul`, or a half's."""
     if a.dtype is torch.int64:
         return np.asarray(integer_matmul(array_of(a), array_of(b), np.int64, "wrap", _DEFAULTS))
-    bits = HALVES.get(a.dtype)
-    if bits is not None:  # exact in float64
-        a, b, target = a.double(), b.double(), format_of(numpy_dtype(a.dtype))
+    target = HALVES.get(a.dtype)
+    if target is not None:  # which float32 holds, as the numbers of the result
+        a, b = a.float(), b.float()
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
-    result = _multiplied(left, right, settings.request(left, bits))
+    result = _multiplied(left, right, settings.request(left, target))
     result = result if b.dim() > 1 else result.reshape(a.shape[:-1])
-    return result if bits is None else round_to(result, target)
+    return result if target is None else _as_half(result, target)
+
+
+def _as_half(x: Array, target: Format) -> Array:
+    """Return float32 numbers of a half's format, or beyond its range, in its dtype.
+
+    bfloat16 has the upper bits: frameworks' conversions may lose subnormal numbers.
+    """
+    if target.name == "bf16":
+        return (x.view(np.uint32) >> 16).astype(np.uint16).view(target.dtype)
+    return round_to(x, target)
 
 
 def _multiplied(left: Array, right: Array, request: Request) -> Array:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
 from ozaki.modes import Modes, innermost
@@ -26,12 +27,8 @@ ACCURACY = "normwise"
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 """The dtypes of tensors that are multiplied and summed."""
 
-HALVES = {torch.float16: 13, torch.bfloat16: 10}
-"""Half precision, of which products and sums are replaced, and bits to which rows and columns are rounded.
-
-With w bits, relative to the largest element of a row or column, |R − AB|_ij is at most
-√k·2**(1 − w)·(1 + √k·2**(−w − 1))·‖a_i‖₂‖b_j‖₂ + u·|R|_ij, so "normwise" holds for k <= 2**22. The integers
-of a product are at most k·2**(2·w), which float64 holds for k <= 2**27: it is rounded once."""
+HALVES = {torch.float16: FORMATS["fp16"], torch.bfloat16: FORMATS["bf16"]}
+"""Half precision, of which products, "normwise", and sums are replaced; their formats."""
 
 REPLACEABLE = (*DTYPES, torch.int64, *HALVES)
 """The dtypes of the products that the mode replaces on request."""
@@ -67,16 +64,17 @@ class Settings:
     varying: Counter[str] = field(default_factory=Counter)
     is_open: bool = True
     part: Part | None = None
-    _requests: dict[tuple[int | None, str | None, int | None], Request] = field(
+    _requests: dict[tuple[int | None, str | None, Format | None], Request] = field(
         default_factory=dict, init=False, repr=False
     )
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
-    def request(self, like: Array, bits: int | None = None) -> Request:
-        """Return the request for products of arrays on the device of this one, or for one of so many bits."""
-        key = like.data.device_id if is_cupy(like) else None, forced.value, bits
+    def request(self, like: Array, target: Format | None = None) -> Request:
+        """Return the request for products of arrays on the device of this one, rounded to a half if named."""
+        key = like.data.device_id if is_cupy(like) else None, forced.value, target
         if key not in self._requests:
-            self._requests[key] = request_of(like, bits or self.accuracy, "auto", None, "auto", None)
+            request = request_of(like, self.accuracy, "auto", None, "auto", None)
+            self._requests[key] = request._replace(target=target)
         return self._requests[key]
 
     def note(self, result: torch.Tensor, add: AddTerms) -> torch.Tensor:

@@ -1,19 +1,13 @@
 """Products of half precision in the mode are those of integers of few bits, rounded once."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import ozaki.torch  # noqa: E402
-from multiword.formats import FORMATS  # noqa: E402
 from multiword.rounding import round_to  # noqa: E402
-from ozaki.definition.rounding import nearest  # noqa: E402
-from ozaki.definition.scales import width_scale  # noqa: E402
-from ozaki.definition.statistics import statistics_of  # noqa: E402
-from ozaki.torch.settings import HALVES  # noqa: E402
+from ozaki.definition.products import product  # noqa: E402
 
 NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 DTYPES = pytest.mark.parametrize("dtype", NAMES)
@@ -25,19 +19,10 @@ def numbers(*shape, dtype, seed=0):
     return torch.from_numpy(x).to(dtype)
 
 
-def integers(row, bits):
-    """A row rounded to integers of so many bits, ties to even, and their unit."""
-    values = [float(v) for v in row]
-    unit = Fraction(2) ** -width_scale(statistics_of(values), bits)
-    return [round(Fraction(v) / unit) * unit for v in values]
-
-
 def expected(a, b):
     """The product by the definition: exact sums of rounded numbers, each rounded once."""
-    bits, target = HALVES[a.dtype], FORMATS[NAMES[a.dtype]]
-    rows, columns = ([integers(row, bits) for row in x] for x in (a, b.mT))
-    exact = [[sum(x * y for x, y in zip(r, c, strict=True)) for c in columns] for r in rows]
-    return torch.tensor([[nearest(v, target) for v in row] for row in exact], dtype=torch.float64).to(a.dtype)
+    found = product(a.float().numpy(), b.float().numpy(), "normwise", NAMES[a.dtype])
+    return torch.from_numpy(found).to(a.dtype)
 
 
 @DTYPES
@@ -50,6 +35,21 @@ def test_products_are_rounded_once(dtype):
     assert torch.equal(found, expected(a, b))
     assert torch.equal(stack, torch.stack([found, -found]))
     assert torch.equal(vector, found[:, 0])
+
+
+@DTYPES
+@pytest.mark.parametrize("k", [3, 300])
+def test_every_executor_has_the_bits_of_the_definition(dtype, k):
+    """Results from below the least subnormal number to beyond the range, and ties among them."""
+    a, b = numbers(9, k, dtype=dtype), numbers(k, 8, dtype=dtype, seed=1)
+    low, high = (-24, 15) if dtype is torch.float16 else (-133, 127)
+    exponents = torch.tensor([0, low // 2, low // 2 - 4, low // 2 + 3, high // 2, high // 2 + 2, 1, 2, 3])
+    a, b = torch.ldexp(a.double(), exponents[:, None]).to(dtype), torch.ldexp(b, exponents[:8]).to(dtype)
+    a[8], b[:, 7] = 1 + torch.finfo(dtype).eps, 0.5  # equal numbers, whose sums are often ties
+    wanted = expected(a, b)
+    for name in (None, "floats", "bytes", "steps"):
+        with ozaki.executor(name), ozaki.torch.reproducible(dtypes=dtype):
+            assert torch.equal(a @ b, wanted), name
 
 
 def test_no_product_is_rounded_twice():

@@ -15,6 +15,7 @@ from multiword.engines.int8_cpu.product import (
     Cut,
     as_records,
     product_tables,
+    rounding_fields,
     rounding_limits,
     split_tables,
 )
@@ -90,8 +91,8 @@ def compiled_steps(
 ) -> CompiledSteps:
     """Return the steps of a product (m, k, n) of matrices of 1 or 2 parts, float32 if `single`.
 
-    Integers have at most `width` bits; results are of the target's dtype, or its complex. Of a `symmetric`
-    product, real and square, half is computed.
+    Integers have at most `width` bits; results are rounded to the target, in float32 unless that is fp64,
+    or its complex. Of a `symmetric` product, real and square, half is computed.
     """
     (m, k, n), limbs = shape, (width + 65) // 64
     if not 0 < k <= LONGEST or limbs * parts > loops.MOST_LIMBS:
@@ -110,7 +111,7 @@ def compiled_steps(
         fields |= {name: start, f"{name}_step": step, f"{name}_blocks": blocks}
         alive.append(of_side)
         start += system.products * step
-    fields |= {"limits": limits.ctypes.data, "single": target.precision == 24, "symmetric": symmetric}
+    fields |= rounding_fields(target) | {"limits": limits.ctypes.data, "symmetric": symmetric}
     step = spaced(cut.unit_bytes)
     panels = as_records(loops.Panels, 1, fields, {}).tobytes()
     operands, units = b"".join(x.tobytes() for x in records), sum(int(x["units"][0]) for x in records)

@@ -62,14 +62,15 @@ Panels = _record(
     "left left_step left_blocks right right_step right_blocks blocks table count moduli "
     "row_tiles column_tiles unit_rows unit_columns units kept kept_step add add_table finish "
     "parts part_table round_table pairs digits digit_count limits rows columns row_scales column_scales "
-    "real imaginary row_step column_step single symmetric"
+    "real imaginary row_step column_step single precision last_place symmetric"
 )
 """A product of split operands, and how it is cut and rounded.
 
 left, right : packed residues, `step` bytes from one modulus to the next, in tiles of so many `blocks`; the
 product takes `blocks` of them. kept : memory for the residues of all units, `kept_step` bytes from one
 modulus to the next, that products go to, or are added to; 0 where they are rounded at once (`finish`).
-Of a `symmetric` product the tiles above the diagonal are left out, and its numbers below copied there.
+Results are rounded to `precision` bits, or at 2**last_place, and are float32 if `single`. Of a `symmetric`
+product the tiles above the diagonal are left out, and its numbers below copied there.
 """
 
 # No fastmath: numba would give its flags to the vector steps' arithmetic too, whose order matters.

@@ -55,13 +55,20 @@ def product_tables(system: ResidueSystem) -> Tables:
     return Tables(fields | {name: x.ctypes.data for name, x in zip(names, arrays, strict=True)}, arrays)
 
 
+def rounding_fields(target: Format) -> dict[str, int]:
+    """Those of a product's record that tell the format of its results: float32, unless that is fp64."""
+    last_place = target.emin - target.precision + 1
+    return {"single": target.precision < 53, "precision": target.precision, "last_place": last_place}
+
+
 @lru_cache(512)
 def rounding_limits(system: ResidueSystem, target: Format) -> np.ndarray:
-    """What `steps.round_group` compares exponents and the bits that a target lacks with."""
+    """What `steps.round_group` compares exponents, the bits that a target lacks, and results with."""
     bits = int(np.ceil(sum(np.log2(system.moduli)))) + 1
     lacking = 1 << 53 - target.precision
-    limits = np.array([0, lacking - 1, max(1, lacking >> 1)], np.int64)
-    limits[:1].view(np.int32)[:] = target.emin, 1000 - bits
+    limits = np.array([0, lacking - 1, max(1, lacking >> 1), 0], np.int64)
+    limits[:1].view(np.int32)[:] = min(target.emin, FORMATS["fp32"].emin), 1000 - bits
+    limits[3:].view(np.float64)[:] = 2.0**target.emin
     return limits
 
 
@@ -220,7 +227,7 @@ class Product:
         out: np.ndarray,
         symmetric: bool = False,
     ) -> None:
-        """Write RN(C'·2**(-s_i - t_j)) to `out`, (stack·m, n), of the target's dtype or its complex.
+        """Write RN(C'·2**(-s_i - t_j)) to `out`, (stack·m, n), float32 or float64 or their complex.
 
         Of a symmetric (Hermitian) matrix only the tiles on and below the diagonal are computed.
         """
@@ -365,8 +372,9 @@ class _Rounding:
     ) -> None:
         stack, m, n = shape
         self.parts = (out,) if system.images == 1 else (out.real, out.imag)
-        single = target.precision == 24
-        if out.shape != (stack * m, n) or self.parts[0].dtype != (np.float32 if single else np.float64):
+        of_target = rounding_fields(target)
+        dtype = np.float32 if of_target["single"] else np.float64
+        if out.shape != (stack * m, n) or self.parts[0].dtype != dtype:
             raise ValueError(
                 f"out must be of shape {(stack * m, n)} and {target.name}, got {out.dtype} {out.shape}"
             )
@@ -382,7 +390,7 @@ class _Rounding:
         at = [x.ctypes.data for x in arrays]
         self.fields = {"row_scales": at[0], "column_scales": at[1], "limits": at[2], "real": at[3]}
         self.fields |= {"imaginary": at[4], "row_step": row_step, "column_step": column_step}
-        self.fields |= {"single": single, "finish": True}
+        self.fields |= of_target | {"finish": True}
         self.growth = {"row_scales": 4 * m, "column_scales": self.columns.strides[0]}
         self.growth |= {"real": m * row_step, "imaginary": m * row_step}
 

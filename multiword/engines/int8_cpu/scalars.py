@@ -113,7 +113,7 @@ def round_alone(y, step, p, exponent, sums):
         value = value << more | sums[i] >> (DIGIT - more)
         rest |= sums[i] & ((np.int64(1) << (DIGIT - more)) - 1)
         bits, exponent = bits + more, exponent - more
-    precision, last = (24, -149) if p.single else (53, -1074)
+    precision, last = p.precision, p.last_place
     drop = max(bits - precision, last - exponent)
     if drop > bits:
         return sign * 0.0

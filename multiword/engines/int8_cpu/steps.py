@@ -281,7 +281,7 @@ def round_group(
     table : of the pairs, and after them 0, the parts of -P, and the margin of the lower sum's error.
     exponent, columns : the powers are 2**(exponent - columns[j]), int32 columns.
     limits : what exponents must reach, and stay below (int32); the bits that the target lacks, and which of
-        them are half way between two of its numbers (int64).
+        them are half way between two of its numbers (int64); its least normal number.
     """
     b, zero = e.b, e.const(HALF, 0.0)
 
@@ -302,6 +302,8 @@ def round_group(
     *of_p, margin = (e.table(F64, last, 8 * i, GROUP // 2) for i in range(1, 5))
     lowest, highest = (e.table(I32, limits, 4 * i, GROUP) for i in range(2))
     mask, half_way = (e.table(I64, limits, 8 * i, GROUP // 2) for i in (1, 2))
+    least = e.table(F64, limits, 24, GROUP // 2)
+    half = b.and_(half_way, mask)  # 0 where the target is float64
     nothing = b.icmp_signed("==", seen, e.const(LANES, 0))
     power = b.sub(e.splat(b.trunc(exponent, I32), GROUP), e.load(LANES, columns, 4))
     outside = b.or_(b.icmp_signed("<", power, lowest), b.icmp_signed(">=", power, highest))
@@ -323,10 +325,13 @@ def round_group(
             undecided = b.or_(undecided, b.icmp_signed("==", b.and_(x, mask), half_way))
             rounded.append(b.and_(b.add(x, half_way), b.not_(mask)))
         undecided = b.or_(undecided, b.icmp_signed("!=", *rounded))
-        zeros = e.pick(nothing, nothing, of_half)
-        undecided = b.and_(undecided, b.not_(zeros))
         bits = b.add(b.sext(e.pick(power, power, of_half), LONGS), e.const(LONGS, 1023))
+        value = b.bitcast(b.and_(b.add(b.bitcast(value, LONGS), half), b.not_(mask)), HALF)
         value = b.fmul(value, b.bitcast(b.shl(bits, e.const(LONGS, 52)), HALF))
+        size = e.call("llvm.fabs.v8f64", HALF, value)
+        zeros = e.pick(nothing, nothing, of_half)
+        undecided = b.or_(undecided, b.fcmp_ordered("<", size, least))
+        undecided = b.and_(undecided, b.not_(zeros))
         e.store(b.select(zeros, zero, value), e.at(out, 64 * h), 8)
         of_lanes = b.zext(b.bitcast(undecided, I8), I64)
         found = b.or_(found, b.shl(of_lanes, I64(8 * h)))
