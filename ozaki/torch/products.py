@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiword.formats import Format
 from multiword.rounding import round_to
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
 from ozaki.execution.executors import multiply
@@ -110,24 +109,26 @@ def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     """Return the product of two tensors that fit, with the bits of `ozaki.matmul`, or a half's."""
     if a.dtype is torch.int64:
         return np.asarray(integer_matmul(array_of(a), array_of(b), np.int64, "wrap", _DEFAULTS))
-    target = HALVES.get(a.dtype)
+    dtype, target = a.dtype, HALVES.get(a.dtype)
     if target is not None:  # which float32 holds, as the numbers of the result
         a, b = a.float(), b.float()
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
     result = _multiplied(left, right, settings.request(left, target))
     result = result if b.dim() > 1 else result.reshape(a.shape[:-1])
-    return result if target is None else _as_half(result, target)
+    return result if target is None else _as_half(result, dtype)
 
 
-def _as_half(x: Array, target: Format) -> Array:
+def _as_half(x: Array, dtype: torch.dtype) -> Array:
     """Return float32 numbers of a half's format, or beyond its range, in its dtype.
 
-    bfloat16 has the upper bits: frameworks' conversions may lose subnormal numbers.
+    A CPU's own conversion to bfloat16, which has the upper bits of float32, may lose subnormal numbers.
     """
-    if target.name == "bf16":
-        return (x.view(np.uint32) >> 16).astype(np.uint16).view(target.dtype)
-    return round_to(x, target)
+    if is_cupy(x):
+        return array_of(tensor_of(x).to(dtype))
+    if dtype is torch.bfloat16:
+        return (x.view(np.uint32) >> 16).astype(np.uint16).view(HALVES[dtype].dtype)
+    return round_to(x, HALVES[dtype])
 
 
 def _multiplied(left: Array, right: Array, request: Request) -> Array:
