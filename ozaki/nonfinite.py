@@ -9,7 +9,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, put_one_nan, real_parts
 from multiword.runtime.kernels import Kernel, Struct, members
-from multiword.runtime.tiles import StridedParts, strided_parts
+from multiword.runtime.tiles import REALS, StridedParts, strided_parts
 from ozaki.scaling.statistics import NONFINITE_ROW
 
 
@@ -84,7 +84,10 @@ _CONSTANTS = {"NONFINITE_ROW": NONFINITE_ROW, "ROWS": 8}
 _OVERWRITE = Kernel(
     "overwrite_nonfinite",
     Path(__file__).with_suffix(".cu"),
-    tuple({**_CONSTANTS, "REAL": t, "PARTS": parts} for t in ("float", "double") for parts in (1, 2)),
+    tuple(
+        {**_CONSTANTS, "REAL": t, "PARTS": parts}
+        for t, parts in (("float", 1), ("double", 1), ("float", 2), ("double", 2), ("BFloat16", 1))
+    ),
     (StridedParts, Elements),
     equals="ozaki.definition.products.product",
 )
@@ -109,5 +112,5 @@ def _overwrite_device(
     )
     arguments = (strided_parts(a)[0], scale_a, strided_parts(b)[0], scale_b, elements)
     blocks = (sum(-(-len(s) // _CONSTANTS["ROWS"]) for s in scales),)
-    real = "float" if parts[0].dtype == np.float32 else "double"
+    real = REALS[parts[0].dtype.name]
     _OVERWRITE(blocks, (256,), arguments, **_CONSTANTS, REAL=real, PARTS=len(parts))

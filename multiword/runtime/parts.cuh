@@ -1,3 +1,5 @@
+#include "multiword/runtime/exact.cuh"
+
 /* The real parts of an operand where they lie: `StridedParts`. */
 struct StridedParts {
     const REAL *part0, *part1;

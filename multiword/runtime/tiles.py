@@ -6,8 +6,6 @@ import ctypes
 import math
 from typing import Any
 
-import numpy as np
-
 from multiword.runtime.arrays import Array
 from multiword.runtime.kernels import Struct, members
 
@@ -29,6 +27,9 @@ def extent(parts: list[Array]) -> tuple[int, int]:
     *rows, columns = parts[0].shape
     return math.prod(rows), columns
 
+
+REALS = {"float64": "double", "float32": "float", "float16": "Float16", "bfloat16": "BFloat16"}
+"""The types of the numbers in CUDA, by dtype."""
 
 LARGEST = (1 << 31) - (1 << 16)
 """Rows or columns of an operand, at most: kernels count them, and a tile beyond, in 32-bit integers."""
@@ -62,7 +63,7 @@ def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
     return operand, {
         "ALONG_K": int(along),
         "UNIT": int((column_stride if along else row_stride) == 1),
-        "REAL": "float" if x.dtype == np.float32 else "double",
+        "REAL": REALS[x.dtype.name],
     }
 
 

@@ -144,6 +144,7 @@ _SPLIT_BY_NORMS = Kernel(
             (1, 1024, "double", 1, True),
             (1, 512, "double", 2, False),
             (0, 128, "float", 2, True),
+            (1, 512, "BFloat16", 1, False),
         )
         if (tile := _tile(columns, parts))
     ),

@@ -1,3 +1,5 @@
+#include "multiword/runtime/exact.cuh"
+
 /* What is below the diagonal of an n by n matrix to above it, by squares, which both sides read and write in rows. */
 extern "C" __global__ void __launch_bounds__(SIDE * 8) mirror(REAL *x, int n) {
     __shared__ REAL square[SIDE][SIDE + 1];

@@ -16,7 +16,7 @@ __device__ void round_limbs(u64 (&limb)[LIMBS], int exponent, int precision, int
     for (int i = 0; i < LIMBS; i++) rest[i] = limb[i];
     word[0] = round_limbs<LIMBS>(limb, exponent, precision, smallest);
     subtract<LIMBS>(rest, word[0], exponent);
-    word[1] = isfinite(rounded_to<REAL>(word[0])) ? round_limbs<LIMBS>(rest, exponent, precision, smallest) : 0;
+    word[1] = isfinite(widened(rounded_to<REAL>(word[0]))) ? round_limbs<LIMBS>(rest, exponent, precision, smallest) : 0;
 }
 
 /* The digits of an integer to its rounded words. */

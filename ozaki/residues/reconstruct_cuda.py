@@ -23,6 +23,7 @@ from multiword.engines.moduli import ResidueSystem, digits_of, residue_system
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.tiles import REALS
 from ozaki.residues.reduction import on_device
 
 
@@ -145,6 +146,8 @@ _RECONSTRUCT = _reconstructing(
     ("int8", 109.2, "double", 1, 2, "int"),
     ("int8", 109.2, "double", 1, 4, "signed char"),
     ("int8", 54.6, "float", 2, 2, "int"),
+    ("int8", 38.8, "Float16", 1, 4, "signed char"),
+    ("int8", 30.8, "BFloat16", 1, 4, "signed char"),
     ("int8", 54.6, "double", 2, 4, "signed char"),
     ("int8", 320.0, "double", 2, 1, "signed char"),
     ("fp64", 900.0, "double", 1, 1, "double"),
@@ -165,7 +168,7 @@ MIRRORED = 32
 _MIRROR = Kernel(
     "mirror",
     Path(__file__).with_name("mirror.cu"),
-    tuple({"REAL": t, "SIDE": MIRRORED} for t in ("float", "double")),
+    tuple({"REAL": t, "SIDE": MIRRORED} for t in ("float", "double", "BFloat16")),
     equals="ozaki.definition.remainders.reconstructed",
 )
 
@@ -188,7 +191,7 @@ def reconstruct_on_device(
     constants = {
         **reconstruction_constants(system),
         **shape,
-        "REAL": "float" if dtype.name in ("float32", "complex64") else "double",
+        "REAL": REALS[words[0].real.dtype.name],
         "PARTS": 1 + (dtype.kind == "c"),
     }
     rounding = Rounding(

@@ -1,12 +1,22 @@
 #include "multiword/runtime/exact.cuh"
 
-/* The number in float or double: subnormals are kept, and NaN is the canonical one. */
+/* A number of the type's format, or beyond its range, in the type: subnormals are kept, and NaN is the canonical one. */
 template <class T> __device__ __forceinline__ T canonical(double x);
 template <> __device__ __forceinline__ double canonical(double x) {
     return x != x ? __longlong_as_double(0x7ff8000000000000ll) : x;
 }
 template <> __device__ __forceinline__ float canonical(double x) {
     return x != x ? __int_as_float(0x7fc00000) : narrowed(x);
+}
+template <> __device__ __forceinline__ Float16 canonical(double x) {
+    Float16 y = rounded_to<Float16>(x);
+    if (x != x) y.bits = 0x7e00;
+    return y;
+}
+template <> __device__ __forceinline__ BFloat16 canonical(double x) {
+    BFloat16 y = rounded_to<BFloat16>(x);
+    if (x != x) y.bits = 0x7fc0;
+    return y;
 }
 
 /* result[i] = value, a number of the format with this precision, or beyond its range, in that format's dtype:
@@ -16,13 +26,7 @@ __device__ __forceinline__ void store(void *result, long long i, double value, i
         ((double *)result)[i] = value;
         return;
     }
-    const float single = narrowed(value);
-    const bool number = value == value;
-    if (precision == 24) {
-        ((unsigned *)result)[i] = number ? __float_as_uint(single) : 0x7fc00000u;
-        return;
-    }
-    unsigned short half = __float_as_uint(single) >> 16;
-    if (precision == 11) asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(single));
-    ((unsigned short *)result)[i] = number ? half : precision == 11 ? 0x7e00 : 0x7fc0;
+    if (precision == 24) ((float *)result)[i] = canonical<float>(value);
+    else if (precision == 11) ((Float16 *)result)[i] = canonical<Float16>(value);
+    else ((BFloat16 *)result)[i] = canonical<BFloat16>(value);
 }

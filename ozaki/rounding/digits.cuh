@@ -133,6 +133,3 @@ __device__ void subtract(u64 *limb, double x, int exponent) {
     add_shifted<WORDS>(limb, x < 0 ? value : -value, max(0, place));
 }
 
-/* A number of the format in its type. */
-template <class T> __device__ T rounded_to(double x) { return x; }
-template <> __device__ float rounded_to<float>(double x) { return narrowed(x); }

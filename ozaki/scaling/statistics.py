@@ -246,8 +246,7 @@ def _constants(along: int, rows: int, run: int, parts: int) -> dict[str, Any]:
 _INSTANCES = tuple(
     {**_constants(along, rows, run, parts), "UNIT": 2 - parts, "REAL": t}
     for along, rows, run in ((0, 0, _RUN), (1, 0, _RUN), (0, 4, _RUN), (0, 32, 4), (1, 8, 2), (1, 1, _RUN))
-    for t in ("float", "double")
-    for parts in (1, 2)
+    for t, parts in (("float", 1), ("double", 1), ("float", 2), ("double", 2), ("BFloat16", 1))
 )
 _FILE = Path(__file__).with_suffix(".cu")
 _EXPONENTS = Kernel(

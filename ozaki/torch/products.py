@@ -110,13 +110,22 @@ def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     if a.dtype is torch.int64:
         return np.asarray(integer_matmul(array_of(a), array_of(b), np.int64, "wrap", _DEFAULTS))
     dtype, target = a.dtype, HALVES.get(a.dtype)
-    if target is not None:  # which float32 holds, as the numbers of the result
+    if target is not None and not _is_read_as_it_is(a, b):  # float32 holds it, and the numbers of the result
         a, b = a.float(), b.float()
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
     result = _multiplied(left, right, settings.request(left, target))
     result = result if b.dim() > 1 else result.reshape(a.shape[:-1])
-    return result if target is None else _as_half(result, dtype)
+    return result if target is None or result.itemsize == 2 else _as_half(result, dtype)
+
+
+LEAST_READ = 512
+"""Rows, columns and inner dimension of products that a GPU reads in half precision."""
+
+
+def _is_read_as_it_is(a: Tensor, b: Tensor) -> bool:
+    """Return whether kernels read these factors in half precision: not those of limbs, for what is thin."""
+    return a.is_cuda and a.dim() == b.dim() == 2 and min(*a.shape, b.shape[1]) >= LEAST_READ
 
 
 def _as_half(x: Array, dtype: torch.dtype) -> Array:
@@ -134,7 +143,7 @@ def _as_half(x: Array, dtype: torch.dtype) -> Array:
 def _multiplied(left: Array, right: Array, request: Request) -> Array:
     if left.ndim == 3:
         return multiply_stacks(left, right, request)
-    return multiply(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
+    return multiply(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
 
 
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:
