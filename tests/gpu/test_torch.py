@@ -301,6 +301,32 @@ def test_tensors_in_tensors_out():
         a.cuda() @ a.mT
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_products_of_half_precision(dtype):
+    """Read as they are, if they are large, or as float32: transposed, symmetric, far apart, Inf and NaN."""
+    low, high = (-24, 15) if dtype is torch.float16 else (-133, 127)
+    a, b = random(1030, 600, dtype=torch.float32), random(600, 700, dtype=torch.float32)
+    a[:9] = torch.ldexp(a[:9], torch.arange(low // 2 - 5, low // 2 + 4)[:, None])
+    b[:, :9] = torch.ldexp(b[:, :9], torch.arange(low // 2 - 4, low // 2 + 5))
+    a[9:12], b[:, 9:12] = (torch.ldexp(x, torch.tensor(high // 2)) for x in (a[9:12], b[:, 9:12]))
+    a[20, 3], a[21, 4], b[5, 22], a[30] = torch.inf, torch.nan, -torch.inf, 0
+    a, b = a.to(dtype), b.to(dtype)
+    wanted, found = (
+        [x @ y, y.T @ x.T, x @ x.T, x[:40] @ y, x @ y[:, 0], (x[:, :30] @ y[:30]), torch.stack([x, -x]) @ y]
+        for x, y in _half_pairs(a, b, dtype)
+    )
+    for one, other in zip(wanted, found, strict=True):
+        assert one.dtype is other.dtype is dtype
+        assert torch.equal(one.view(torch.int16), other.cpu().view(torch.int16))
+
+
+def _half_pairs(a, b, dtype):
+    """The factors on both devices, each within the mode while it is used."""
+    for device in ("cpu", "cuda"):
+        with ozaki.torch.reproducible(dtypes=dtype):
+            yield a.to(device), b.to(device)
+
+
 @pytest.mark.two_gpus
 def test_another_device_than_the_current_one():
     a = random(50, 60)
