@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from multiword import public as records
+from multiword.runtime.arrays import is_cupy
 from ozaki.tensors import kinds_of, with_tensors
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -114,7 +115,7 @@ def for_every_library(
     def call(*arguments: Any, **options: Any) -> Any:
         if sys.modules.keys().isdisjoint(_LIBRARIES):  # the other way round all modules are looked through
             return function(*arguments, **options)
-        others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN]
+        others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN and not is_cupy(x)]
         if sparse and others and all(map(is_sparse, others)):
             return _elsewhere(function, name, "ozaki.sparse", "sparse matrices", *arguments, **options)
         if not others or all(type(x) is tuple and _OWN.issuperset(map(type, x)) for x in others):

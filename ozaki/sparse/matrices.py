@@ -93,13 +93,6 @@ class Matrix(NamedTuple):
         """Whether entries lie row by row, each with an index, so that rows can be added up one by one."""
         return self.format in ("csr", "csc") and not self.transposed
 
-    @property
-    def entries(self) -> int:
-        """How many numbers there are."""
-        if self.format in COMPRESSED and len(self.indices[0]):
-            return int(self.indices[0][-1]) * (self.values[0].size if len(self.values) else 1)
-        return int(self.values.size)
-
     def pieces(self) -> Iterator[Piece]:
         """Yield all entries, some at a time, in the order in which they lie."""
         lying = {COORDINATES: self._of_coordinates, DIAGONALS: self._of_diagonals}
@@ -139,6 +132,7 @@ class Matrix(NamedTuple):
 
     def _of_blocks(self) -> Iterator[Piece]:
         pointers, indices = self.indices
+        self._check_ends("the sparse matrix")
         if bool((pointers[1:] < pointers[:-1]).any()):
             raise ValueError("indptr of a sparse matrix must not decrease")
         r, c = self.values.shape[1:] or (1, 1)
@@ -153,12 +147,29 @@ class Matrix(NamedTuple):
             yield Piece(rows, columns, self.values[start:end].reshape(-1))
 
     def _check_pointers(self, name: str) -> None:
-        """Raise ValueError for pointers that no row can have."""
+        """Raise ValueError for pointers that no rows can have. What a GPU's are, kernels find out."""
+        pointers, rows = self.indices[0], self._lines
+        if len(pointers) != rows + 1:
+            raise ValueError(f"{name}.indptr must have {rows + 1} numbers, got {len(pointers)}")
+        if not is_cupy(pointers):
+            self._check_ends(name)
+
+    def _check_ends(self, name: str) -> None:
+        """Raise ValueError for pointers that do not begin with 0, or end behind what is stored."""
         pointers, indices = self.indices
-        rows = self.shape[self.transposed] // (self.values.shape[1] if self.values.ndim == 3 else 1)
         stored = min(len(indices), len(self.values))
-        if len(pointers) != rows + 1 or not 0 == int(pointers[0]) <= int(pointers[-1]) <= stored:
-            raise ValueError(f"{name}.indptr must lead from 0 to at most {stored} in {rows} steps")
+        if not 0 == int(pointers[0]) <= int(pointers[-1]) <= stored:
+            raise ValueError(f"{name}.indptr must lead from 0 to at most {stored} in {self._lines} steps")
+
+    @property
+    def _lines(self) -> int:
+        """How many rows, columns of CSC, or rows of blocks, have pointers."""
+        return self.shape[self.transposed] // (self.values.shape[1] if self.values.ndim == 3 else 1)
+
+
+def out_of_range() -> ValueError:
+    """Return the error for indices that the compiled loops and kernels refuse."""
+    return ValueError("a sparse matrix has an index out of range, or an indptr that decreases")
 
 
 def matrix_or_none(x: Any, name: str) -> Matrix | None:

@@ -22,7 +22,7 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, taken, thread_count
 from ozaki.arguments import result_dtype
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.sparse.matrices import COORDINATES, Matrix
+from ozaki.sparse.matrices import COORDINATES, Matrix, out_of_range
 from ozaki.sparse.products_cuda import rows_on_device
 from ozaki.sparse.rows import LOOPS, NOTHING, Rows, pairs, same_integers
 from ozaki.sums.arguments import format_of, real_dtype
@@ -48,11 +48,10 @@ def rounded_products(terms: Terms, addends: Sequence[Array], dtype: np.dtype) ->
     with quietly(first.values):
         if is_cupy(first.values) and len(terms) == 1:
             terms = [(in_rows(first), x)]
-        values, undecided = _enclosed(terms, addends, (height, width * parts), dtype)
-        xp = namespace(values)
-        result = narrow(values, real_dtype(dtype)).view(dtype)
+        result, undecided = _enclosed(terms, addends, (height, width * parts), dtype)
         if undecided:
-            missing = xp.isnan(values).reshape(height, width, parts).any(axis=2)
+            xp = namespace(result)
+            missing = xp.isnan(result)
             for column in xp.flatnonzero(missing.any(axis=0)).tolist():
                 rows = xp.flatnonzero(missing[:, column])
                 result[rows, column] = _exact(terms, addends, rows, column, dtype)
@@ -62,21 +61,25 @@ def rounded_products(terms: Terms, addends: Sequence[Array], dtype: np.dtype) ->
 def _enclosed(
     terms: Terms, addends: Sequence[Array], shape: tuple[int, int], dtype: np.dtype
 ) -> tuple[Array, int]:
-    """Return the results as real columns, NaN where they are undecided, and how many of them are."""
+    """Return the results, NaN where they are undecided, and how many of them are, or whether any is.
+
+    shape : of the results as real columns.
+    """
     matrix, x = terms[0]
     single, plain = real_dtype(dtype) == np.float32, len(terms) == 1 and len(addends) < 2
     if is_cupy(matrix.values):
-        sides = [_real_columns(y, shape) for y in (x, *addends)] if plain else []
-        found = rows_on_device(matrix, sides, shape, single) if plain else None
-        return (namespace(matrix.values).full(shape, np.nan), shape[0]) if found is None else found
+        found = rows_on_device(matrix, x, addends, dtype) if plain else None
+        return found or (namespace(x).full((shape[0], x.shape[1]), np.nan, dtype), True)
     if compiled(LOOPS) is None:
-        return np.full(shape, np.nan), shape[0]
-    out = np.empty(shape)
-    if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_matrix(matrix)) is not None:
-        numbers = [x, *addends]
-        if all(len(as_floats(y[:0].real)) == 1 for y in numbers):
-            return out, _by_rows(rows, numbers, single, out, shape[1] // x.shape[1])
-    return out, _by_entries(terms, addends, single, out, shape[1] // x.shape[1])
+        return np.full((shape[0], x.shape[1]), np.nan, dtype), shape[0]
+    out, parts = np.empty(shape), shape[1] // x.shape[1]
+    numbers = [x, *addends]
+    rows = Rows.of_matrix(matrix) if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS else None
+    if rows is not None and all(len(as_floats(y[:0].real)) == 1 for y in numbers):
+        undecided = _by_rows(rows, numbers, single, out, parts)
+    else:
+        undecided = _by_entries(terms, addends, single, out, parts)
+    return narrow(out, real_dtype(dtype)).view(dtype), undecided
 
 
 def in_rows(matrix: Matrix) -> Matrix:
@@ -119,16 +122,25 @@ def sorted_by_row(matrix: Matrix) -> Matrix:
 def product_with_vector(matrix: Matrix, x: Array) -> Array:
     """Return Ax of a vector of as many numbers as A has columns, correctly rounded."""
     dtype = result_dtype(matrix.values, x)
-    if dtype.kind == "f" and matrix.shape[0] and not is_cupy(x) and x.dtype.kind == "f":
-        rows = Rows.of_matrix(matrix)
-        if rows is not None:  # the shortest way, which most small products take
-            out = np.empty(matrix.shape[0])
-            if (
-                _checked(rows.add(np.ascontiguousarray(to_float64(x)), NOTHING, dtype.itemsize == 4, out))
-                == 0
-            ):
-                return narrow(out, dtype)
-    return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0]
+    found = None
+    if matrix.shape[0]:  # the shortest way, which most products take
+        found = _on_device(matrix, x, dtype) if is_cupy(x) else _in_one_loop(matrix, x, dtype)
+    return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0] if found is None else found
+
+
+def _on_device(matrix: Matrix, x: Array, dtype: np.dtype) -> Array | None:
+    """Return Ax on a GPU; None where that takes more than the kernel."""
+    found = rows_on_device(in_rows(matrix), x, (), dtype)
+    return None if found is None or found[1] else found[0]
+
+
+def _in_one_loop(matrix: Matrix, x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Return Ax of floats on a CPU; None where that takes more than a compiled loop over rows."""
+    if dtype.kind != "f" or x.dtype.kind != "f" or (rows := Rows.of_matrix(matrix)) is None:
+        return None
+    out = np.empty(matrix.shape[0])
+    undecided = rows.add(np.ascontiguousarray(to_float64(x)), NOTHING, dtype.itemsize == 4, out)
+    return None if _checked(undecided) else narrow(out, dtype)
 
 
 def _by_rows(rows: Rows, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray, parts: int) -> int:
@@ -238,20 +250,6 @@ def _sides(x: np.ndarray, parts: int) -> Iterator[list[np.ndarray]]:
         yield [y.reshape(len(x), x.shape[1] * parts) for y in both]
 
 
-def _real_columns(x: Array, shape: tuple[int, int]) -> list[Array]:
-    """Return the same on a GPU, without i·x, which a kernel reads from it."""
-    return [_interleaved(x, part, number, shape) for number, part in enumerate(as_floats(real_parts(x)[0]))]
-
-
-def _interleaved(x: Array, part: Array, number: int, shape: tuple[int, int]) -> Array:
-    xp = namespace(x)
-    columns = xp.zeros((*x.shape, shape[1] // x.shape[1]))
-    columns[..., 0] = part
-    if x.dtype.kind == "c" and not number:
-        columns[..., 1] = as_floats(x.imag)[0]
-    return columns.reshape(len(x), shape[1])
-
-
 def _exact(terms: Terms, addends: Sequence[Array], rows: Array, column: int, dtype: np.dtype) -> Array:
     """Return the elements of one column in some rows, by exact sums of the products of each."""
     xp, real = namespace(rows), real_dtype(dtype)
@@ -280,18 +278,14 @@ def _exact(terms: Terms, addends: Sequence[Array], rows: Array, column: int, dty
 def check_indices(indices: Array, size: int) -> None:
     """Raise ValueError unless all indices are from 0 to size − 1."""
     if len(indices) and int(indices.view(np.uint64).max()) >= size:
-        raise _out_of_range()
+        raise out_of_range()
 
 
 def _checked(count: int) -> int:
     """Return what a loop returns. ValueError if that is not a count."""
     if count < 0:
-        raise _out_of_range()
+        raise out_of_range()
     return count
-
-
-def _out_of_range() -> ValueError:
-    return ValueError("a sparse matrix has an index out of range, or an indptr that decreases")
 
 
 def as_columns(x: Array) -> Array:

@@ -2,65 +2,140 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import product
+from functools import cache
+from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.kernels import Kernel
-from ozaki.sparse.matrices import Matrix
+from multiword.runtime.arrays import Array, import_cupy, to_float64
+from multiword.runtime.kernels import Instance, Kernel
+from multiword.runtime.readback import Readback
+from ozaki.sparse.matrices import Matrix, out_of_range
 from ozaki.sums.exact.extraction import TINY
 
 _THREADS = 256
-_INDICES = {"int32": "int", "int64": "long long"}
-_VALUES = {"float32": "float", "float64": "double"}
+_INDICES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
+_NUMBERS = {
+    np.dtype(kind): "float" if kind in (np.float32, np.complex64) else "double"
+    for kind in (np.float32, np.float64, np.complex64, np.complex128)
+}
+"""What the kernel reads, and the type of its parts."""
+
 _LANES = (1, 2, 4, 8, 32)
-
-_CONSTANTS: list[dict[str, int | str]] = [
-    {"INDEX": i, "VALUE": v, "PARTS": p, "LANES": n, "TINY": repr(TINY)}
-    for i, v, p, n in product(_INDICES.values(), _VALUES.values(), (1, 2), _LANES)
-]
-_ADD_ROWS = Kernel(
-    "add_sparse_rows",
-    Path(__file__).with_name("rows.cu"),
-    tuple(_CONSTANTS[::7]),
-    equals="ozaki.definition.sums.rounded_dot",
-)
+_ENOUGH = 1 << 18
+"""Threads that keep a GPU busy: with so many, each takes more entries, and there is less to merge."""
 
 
-def rows_on_device(
-    matrix: Matrix, sides: Sequence[Sequence[Array]], shape: tuple[int, int], single: bool
-) -> tuple[Array, int] | None:
-    """Return the sums of rows as `products._enclosed` does; None where entries do not lie row by row.
+@cache
+def _instance(
+    index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype, lanes: int
+) -> Instance:
+    return _ADD_ROWS.instance(**_constants(index, value, x, addend, result, lanes))
 
-    sides : arrays of real columns whose sum is X, and those of what is added, if anything is. None for more
-        than one array of each. ValueError for an index out of range.
-    """
-    real = matrix.values.real.dtype.name
-    if not matrix.row_by_row or real not in _VALUES or any(len(side) > 1 for side in sides):
-        return None
-    columns, *addends = (side[0] for side in sides)
-    cupy = import_cupy()
-    pointers, indices = (cupy.ascontiguousarray(x) for x in matrix.indices)
-    values, out, noted = cupy.ascontiguousarray(matrix.values), cupy.empty(shape), cupy.zeros(2, np.uint32)
-    initial: Any = addends[0] if addends else np.uint64(0)
-    mean = matrix.entries / max(1, shape[0])
-    lanes = 1 if shape[1] >= 8 else max(n for n in _LANES if n == 1 or n <= mean / 2)
-    constants: dict[str, Any] = {
-        "INDEX": _INDICES[indices.dtype.name],
-        "VALUE": _VALUES[real],
-        "PARTS": 2 if matrix.values.dtype.kind == "c" else 1,
+
+def _constants(
+    index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype, lanes: int
+) -> dict[str, int | str]:
+    return {
+        "INDEX": _INDICES[index],
+        "VALUE": _NUMBERS[value],
+        "X": _NUMBERS[x],
+        "ADDEND": _NUMBERS[addend],
+        "RESULT": _NUMBERS[result],
+        "PARTS": 2 if value.kind == "c" else 1,
         "LANES": lanes,
         "TINY": repr(TINY),
     }
-    sizes = (np.int64(n) for n in (*matrix.shape, min(len(indices), len(values)), shape[1]))
+
+
+_ADD_ROWS = Kernel(
+    "add_sparse_rows",
+    Path(__file__).with_name("rows.cu"),
+    tuple(
+        _constants(np.dtype(index), *(np.dtype(kind) for kind in kinds), lanes)
+        for index, kinds, lanes in (
+            ("int32", "dddd", 1),
+            ("int64", "fddd", 2),
+            ("int32", "ffff", 4),
+            ("int32", "DDDD", 8),
+            ("int64", "dDDD", 32),
+            ("int32", "FFFF", 1),
+        )
+    ),
+    equals="ozaki.definition.sums.rounded_dot",
+)
+
+_flags: defaultdict[int, list[Readback]] = defaultdict(list)
+"""By device: zeros for the kernel's flags, of no call that is under way."""
+
+
+def rows_on_device(
+    matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np.dtype
+) -> tuple[Array, bool] | None:
+    """Return initial + A·x in a dtype, NaN where that is undecided, and whether any of it is.
+
+    None where entries do not lie row by row, or numbers are not of the kernel's dtypes.
+
+    x : (n,) or (n, k). addends : nothing, or an array of the result's shape. dtype : one of the four of
+        results. ValueError for an index out of range.
+    """
+    values, (pointers, indices) = matrix.values, matrix.indices
+    if not matrix.row_by_row or values.dtype not in _NUMBERS:
+        return None
+    sides = [_numbers(y, dtype) for y in (x, *addends)]
+    if any(side is None for side in sides):
+        return None
+    cupy, rows = import_cupy(), matrix.shape[0]
+    if pointers.dtype != indices.dtype:
+        pointers, indices = (part.astype(np.int64) for part in (pointers, indices))
+    pointers, indices, values = map(cupy.ascontiguousarray, (pointers, indices, values))
+    out, k = cupy.ndarray((rows, *x.shape[1:]), dtype), prod(x.shape[1:]) * (2 if dtype.kind == "c" else 1)
+    stored = min(len(indices), len(values))
+    lanes = _lanes(stored, rows, k)
+    of_x, initial = sides[0], sides[1] if addends else np.uint64(0)
+    addend = sides[-1].dtype
+    free = _flags[out.data.device_id]
+    flags = free.pop() if free else Readback(2, np.uint32)
+    sizes = [np.int64(n) for n in (*matrix.shape, stored, k)]
     sign = np.float64(-1.0 if matrix.conjugate else 1.0)
-    arguments = (pointers, indices, values, columns, initial, out, *sizes, sign, np.int32(single), noted)
-    _ADD_ROWS((-(-out.size * lanes // _THREADS),), (_THREADS,), arguments, **constants)
-    undecided, invalid = noted.get().tolist()
+    launch = _instance(indices.dtype, values.dtype, of_x.dtype, addend, dtype, lanes)
+    grid = -(-rows * k * lanes // _THREADS)
+    launch((grid,), (_THREADS,), (pointers, indices, values, of_x, initial, out, *sizes, sign, flags.address))
+    flags.send()
+    seen = flags.look()
+    undecided, invalid = seen.tolist()
+    seen[:] = 0
+    free.append(flags)
     if invalid:
-        raise ValueError("a sparse matrix has an index out of range, or an indptr that decreases")
-    return out, undecided
+        raise out_of_range()
+    return out, bool(undecided)
+
+
+def _lanes(entries: int, rows: int, k: int) -> int:
+    """Return how many threads share an element."""
+    if k >= 8:  # neighbouring threads have neighbouring columns
+        return 1
+    most = entries / max(1, rows) / 2
+    if rows * k * 8 >= _ENOUGH:
+        most = min(most, 8)
+    return max(n for n in _LANES if n == 1 or n <= most)
+
+
+def _numbers(x: Array, dtype: np.dtype) -> Array | None:
+    """Return numbers as the kernel reads them; with both parts if the result has two. None if they are wider.
+
+    dtype : of the result.
+    """
+    if x.dtype not in _NUMBERS:
+        if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+            return None
+        x = to_float64(x)
+    cupy = import_cupy()
+    if dtype.kind == "c" and x.dtype.kind != "c":
+        both = cupy.zeros((*x.shape, 2), x.dtype)
+        both[..., 0] = x
+        return both
+    return cupy.ascontiguousarray(x)

@@ -1,12 +1,12 @@
-#include "multiword/runtime/exact.cuh"
+#include "ozaki/rounding/conversion.cuh"
 #include "ozaki/rounding/error_free.cuh"
 
 /* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
    arrays; NaN where the bounds do not decide, as in `loops_numba`, whose enclosure this is.
 
    LANES threads share an element. Numbers of the matrix have PARTS parts: with 2, columns c and c ^ 1 are the parts
-   of a complex column, and `imaginary` is the sign of the matrix's imaginary parts. noted[0] counts the undecided,
-   noted[1] becomes 1 where an index is out of range. */
+   of a complex column, and `imaginary` is the sign of the matrix's imaginary parts. flags[0] becomes 1 where an
+   element is undecided, flags[1] where an index is out of range, or pointers are not from 0 to `stored` in order. */
 
 struct Enclosure { double high, low, error; };
 
@@ -28,7 +28,9 @@ __device__ __forceinline__ void merge(Enclosure *s, double high, double low, dou
     s->error += error + (fabs(lost) + fabs(more));
 }
 
-__device__ __forceinline__ double rounded(Enclosure s, int single) {
+/* The number of RESULT that both ends of an enclosure round to, or NaN. */
+__device__ __forceinline__ double rounded(Enclosure s) {
+    const bool single = sizeof(RESULT) == 4;
     double margin = s.error == 0 ? 0.0 : 2 * s.error + fabs(s.low) * 0x1p-50;
     if (single && (s.low != 0 || s.error != 0)) margin += fabs(s.high) * 0x1p-50;
     double below = s.high + (s.low - margin);
@@ -38,29 +40,34 @@ __device__ __forceinline__ double rounded(Enclosure s, int single) {
     return below == above && below != 0 ? below : __longlong_as_double(0x7ff8000000000000LL);
 }
 
-extern "C" __global__ void add_sparse_rows(const INDEX *pointers, const INDEX *indices, const VALUE *values,
-                                           const double *x, const double *initial, double *out, long long rows,
-                                           long long width, long long stored, long long k, double imaginary,
-                                           int single, unsigned *noted)
+extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
+                                           const VALUE *__restrict__ values, const X *__restrict__ x,
+                                           const ADDEND *__restrict__ initial, RESULT *__restrict__ out,
+                                           long long rows, long long width, long long stored, long long k,
+                                           double imaginary, unsigned *flags)
 {
     const long long element = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
     const bool there = element < rows * k;
-    const long long row = there ? element / k : 0, column = there ? element % k : 0;
-    Enclosure s = {there && lane == 0 && initial ? initial[element] : 0.0, 0.0, 0.0};
+    long long row = there ? element : 0, column = 0;
+    if (k > 1) { /* a division takes longer than the sum of a short row */
+        column = row % k;
+        row /= k;
+    }
+    Enclosure s = {there && lane == 0 && initial ? widened(initial[element]) : 0.0, 0.0, 0.0};
     long long begin = there ? (long long)pointers[row] : 0, end = there ? (long long)pointers[row + 1] : 0;
-    bool invalid = begin < 0 || end < begin || end > stored;
+    bool invalid = begin < 0 || (row == 0 && begin != 0) || end < begin || end > stored || (end > begin && !width);
     if (invalid) end = begin;
-    for (long long p = begin + lane; p < end; p += LANES) {
-        const long long j = indices[p];
-        if (j < 0 || j >= width) {
-            invalid = true;
-            break;
-        }
-        add_product(&s, widened(values[PARTS * p]), x[j * k + column]);
+#pragma unroll 4
+    for (long long p = begin + lane; p < end; p += LANES) { /* nothing ends it early: entries are read ahead */
+        long long j = indices[p];
+        const bool inside = 0 <= j && j < width;
+        invalid |= !inside;
+        j = inside ? j : 0;
+        add_product(&s, widened(values[PARTS * p]), widened(x[j * k + column]));
         if (PARTS == 2) {
             const double turn = column & 1 ? imaginary : -imaginary;
-            add_product(&s, turn * widened(values[PARTS * p + PARTS - 1]), x[j * k + (column ^ 1)]);
+            add_product(&s, turn * widened(values[PARTS * p + PARTS - 1]), widened(x[j * k + (column ^ 1)]));
         }
     }
     for (int o = LANES / 2; o; o /= 2) {
@@ -69,9 +76,9 @@ extern "C" __global__ void add_sparse_rows(const INDEX *pointers, const INDEX *i
         const double error = __shfl_down_sync(0xffffffffu, s.error, o, LANES);
         merge(&s, high, low, error);
     }
-    if (invalid) noted[1] = 1;
+    if (invalid) flags[1] = 1;
     if (!there || lane) return;
-    const double value = rounded(s, single);
-    out[element] = value + 0.0;
-    if (value != value) atomicAdd(noted, 1u);
+    const double value = rounded(s);
+    out[element] = canonical<RESULT>(value + 0.0);
+    if (value != value) flags[0] = 1;
 }

@@ -47,7 +47,18 @@ static double __hiloint2double(int high, int low) {
     return __longlong_as_double((long long)high << 32 | (unsigned)low);
 }
 static long long __double2ll_rn(double x) { return llrint(x); }
+static unsigned __float_as_uint(float x) { return bits_of<unsigned>(x); }
 static float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+static double shuffled[1024];
+static double __shfl_down_sync(unsigned, double x, int offset, int width) {
+    const int me = threadIdx.x;
+    shuffled[me] = x;
+    __syncthreads();
+    const double found = me % width + offset < width ? shuffled[me + offset] : x;
+    __syncthreads();
+    return found;
+}
 static int __clzll(unsigned long long x) { return __builtin_clzll(x); }
 static unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const unsigned long long bytes = (unsigned long long)y << 32 | x;

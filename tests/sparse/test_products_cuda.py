@@ -1,0 +1,86 @@
+"""The kernel of sparse products, and what launches it, without a GPU: the bits of the CPU.
+
+`tests/gpu/test_sparse.py` compares them on one.
+"""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki.sparse import products_cuda
+from ozaki.sparse.matrices import Matrix
+from ozaki.sparse.products import product_with_vector, rounded_products
+from tests.residues.emulated import Emulation
+from tests.sparse.test_products import dense, numbers, ss
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    return Emulation(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def gpu(monkeypatch, compiled):
+    gpu = compiled.install(monkeypatch)
+    for name in ("isnan", "flatnonzero"):
+        setattr(gpu.cupy, name, getattr(np, name))
+    gpu.cupy.ascontiguousarray = lambda x: gpu.asarray(np.ascontiguousarray(x))
+    gpu.cupy.zeros = lambda shape, dtype=float: gpu.asarray(np.zeros(shape, dtype))
+    monkeypatch.setattr(products_cuda, "_THREADS", 32)
+    return gpu
+
+
+def there(gpu, matrix):
+    """A CSR matrix of SciPy's as one on the GPU."""
+    parts = (gpu.asarray(part) for part in (matrix.data, matrix.indptr, matrix.indices))
+    values, *indices = parts
+    return Matrix(matrix.shape, values, "csr", tuple(indices))
+
+
+@pytest.mark.parametrize(
+    ("of_matrix", "of_x", "mean"),
+    [
+        (np.float64, np.float64, 1),
+        (np.float64, np.float32, 5),
+        (np.float32, np.float32, 40),
+        (np.complex128, np.float64, 9),
+        pytest.param(np.float64, np.complex64, 70, marks=pytest.mark.slow),
+        pytest.param(np.complex64, np.complex64, 3, marks=pytest.mark.slow),
+        pytest.param(np.float32, np.int32, 17, marks=pytest.mark.slow),
+    ],
+)
+def test_products(gpu, compiled, of_matrix, of_x, mean):
+    rng = np.random.default_rng(mean)
+    n = 2 * mean
+    a = ss.csr_array(dense(rng, of_matrix, (9, n)))
+    x = numbers(rng, (n, 2), np.float32).astype(of_x) if of_x == np.int32 else numbers(rng, (n, 2), of_x)
+    matrix, columns = there(gpu, a), gpu.asarray(x)
+    assert product_with_vector(matrix, columns[:, 1]).tobytes() == ozaki.matmul(a, x[:, 1]).tobytes()
+    expected = ozaki.matmul(a, x)
+    assert rounded_products([(matrix, columns)], [], expected.dtype).tobytes() == expected.tobytes()
+    assert set(compiled.launched) == {"add_sparse_rows"}
+
+
+@pytest.mark.parametrize(
+    ("pointers", "index"),
+    [([0, 2, 4, 4], 3), ([0, 2, 4, 4], -1), ([0, 3, 2, 4], 0), ([1, 2, 4, 4], 0), ([0, 2, 4, 5], 0)],
+)
+def test_invalid_indices(gpu, pointers, index):
+    """After an invalid product a valid one is computed: the flags are zeros again."""
+    indices, x = np.array([0, 1, 2, index], np.int32), gpu.asarray(np.ones(3))
+    for given in (np.array(pointers, np.int32), np.array([0, 2, 3, 3], np.int32)):
+        parts = gpu.asarray(given), gpu.asarray(indices)
+        matrix = Matrix((3, 3), gpu.asarray(np.arange(4.0)), "csr", parts)
+        if given[-1] == 3:
+            assert product_with_vector(matrix, x).tolist() == [1.0, 2.0, 0.0]
+        else:
+            with pytest.raises(ValueError, match="out of range"):
+                product_with_vector(matrix, x)
+
+
+def test_one_wait(gpu):
+    """A product waits for the device once, for both of its flags."""
+    matrix, x = there(gpu, ss.csr_array(np.eye(3))), gpu.asarray(np.ones(3))
+    before = gpu.waits
+    product_with_vector(matrix, x)
+    assert gpu.waits == before + 1
