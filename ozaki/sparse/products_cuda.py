@@ -55,8 +55,8 @@ _ADD_ROWS = Kernel(
     "add_sparse_rows",
     Path(__file__).with_name("rows.cu"),
     tuple(
-        _constants(np.dtype(index), *(np.dtype(kind) for kind in kinds), lanes)
-        for index, kinds, lanes in (
+        _constants(np.dtype(index), np.dtype(value), np.dtype(x), np.dtype(addend), np.dtype(result), lanes)
+        for index, (value, x, addend, result), lanes in (
             ("int32", "dddd", 1),
             ("int64", "fddd", 2),
             ("int32", "ffff", 4),
@@ -85,8 +85,8 @@ def rows_on_device(
     values, (pointers, indices) = matrix.values, matrix.indices
     if not matrix.row_by_row or values.dtype not in _NUMBERS:
         return None
-    sides = [_numbers(y, dtype) for y in (x, *addends)]
-    if any(side is None for side in sides):
+    sides = [side for y in (x, *addends) if (side := _numbers(y, dtype)) is not None]
+    if len(sides) < 1 + len(addends):
         return None
     cupy, rows = import_cupy(), matrix.shape[0]
     if pointers.dtype != indices.dtype:
@@ -95,8 +95,7 @@ def rows_on_device(
     out, k = cupy.ndarray((rows, *x.shape[1:]), dtype), prod(x.shape[1:]) * (2 if dtype.kind == "c" else 1)
     stored = min(len(indices), len(values))
     lanes = _lanes(stored, rows, k)
-    of_x, initial = sides[0], sides[1] if addends else np.uint64(0)
-    addend = sides[-1].dtype
+    of_x, initial, addend = sides[0], sides[1] if addends else np.uint64(0), sides[-1].dtype
     free = _flags[out.data.device_id]
     flags = free.pop() if free else Readback(2, np.uint32)
     sizes = [np.int64(n) for n in (*matrix.shape, stored, k)]

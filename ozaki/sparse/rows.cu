@@ -1,5 +1,5 @@
 #include "ozaki/rounding/conversion.cuh"
-#include "ozaki/rounding/error_free.cuh"
+#include "ozaki/sparse/enclosure.cuh"
 
 /* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
    arrays; NaN where the bounds do not decide, as in `loops_numba`, whose enclosure this is.
@@ -7,38 +7,6 @@
    LANES threads share an element. Numbers of the matrix have PARTS parts: with 2, columns c and c ^ 1 are the parts
    of a complex column, and `imaginary` is the sign of the matrix's imaginary parts. flags[0] becomes 1 where an
    element is undecided, flags[1] where an index is out of range, or pointers are not from 0 to `stored` in order. */
-
-struct Enclosure { double high, low, error; };
-
-__device__ __forceinline__ void add(Enclosure *s, double x) {
-    const double rest = two_sum(&s->high, x), lost = two_sum(&s->low, rest);
-    s->error += fabs(lost);
-}
-
-__device__ __forceinline__ void add_product(Enclosure *s, double x, double y) {
-    const double p = x * y;
-    add(s, p);
-    const double lost = two_sum(&s->low, __fma_rn(x, y, -p));
-    const bool tiny = fabs(p) < TINY && x != 0 && y != 0;
-    s->error += tiny ? __longlong_as_double(0x7ff8000000000000LL) : fabs(lost);
-}
-
-__device__ __forceinline__ void merge(Enclosure *s, double high, double low, double error) {
-    const double rest = two_sum(&s->high, high), lost = two_sum(&s->low, low), more = two_sum(&s->low, rest);
-    s->error += error + (fabs(lost) + fabs(more));
-}
-
-/* The number of RESULT that both ends of an enclosure round to, or NaN. */
-__device__ __forceinline__ double rounded(Enclosure s) {
-    const bool single = sizeof(RESULT) == 4;
-    double margin = s.error == 0 ? 0.0 : 2 * s.error + fabs(s.low) * 0x1p-50;
-    if (single && (s.low != 0 || s.error != 0)) margin += fabs(s.high) * 0x1p-50;
-    double below = s.high + (s.low - margin);
-    double above = s.high + (s.low + margin);
-    if (single) below = widened(narrowed(below)), above = widened(narrowed(above));
-    if (s.low == 0 && margin == 0) return s.high;
-    return below == above && below != 0 ? below : __longlong_as_double(0x7ff8000000000000LL);
-}
 
 extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
                                            const VALUE *__restrict__ values, const X *__restrict__ x,
@@ -70,15 +38,10 @@ extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, c
             add_product(&s, turn * widened(values[PARTS * p + PARTS - 1]), widened(x[j * k + (column ^ 1)]));
         }
     }
-    for (int o = LANES / 2; o; o /= 2) {
-        const double high = __shfl_down_sync(0xffffffffu, s.high, o, LANES);
-        const double low = __shfl_down_sync(0xffffffffu, s.low, o, LANES);
-        const double error = __shfl_down_sync(0xffffffffu, s.error, o, LANES);
-        merge(&s, high, low, error);
-    }
+    add_lanes<LANES>(&s);
     if (invalid) flags[1] = 1;
     if (!there || lane) return;
-    const double value = rounded(s);
+    const double value = rounded(s, sizeof(RESULT) == 4);
     out[element] = canonical<RESULT>(value + 0.0);
     if (value != value) flags[0] = 1;
 }

@@ -50,6 +50,10 @@ static long long __double2ll_rn(double x) { return llrint(x); }
 static unsigned __float_as_uint(float x) { return bits_of<unsigned>(x); }
 static float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+static double __dadd_rn(double x, double y) { return x + y; }
+static double __dmul_rn(double x, double y) { return x * y; }
+static void __threadfence() {}
+static unsigned atomicInc(unsigned *x, unsigned limit) { return *x < limit ? (*x)++ : std::exchange(*x, 0); }
 static double shuffled[1024];
 static double __shfl_down_sync(unsigned, double x, int offset, int width) {
     const int me = threadIdx.x;

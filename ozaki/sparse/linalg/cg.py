@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiword.runtime.arrays import Array
 from ozaki.sparse.linalg.system import System, krylov_method
-from ozaki.sparse.linalg.vectors import added, dot, norm, quotient
+from ozaki.sparse.linalg.vectors import added, dot, norm, norm_and_dot, quotient
 
 
 @krylov_method
@@ -47,23 +47,18 @@ def cg(system: System) -> tuple[Array, int]:
     x, r = system.x, system.residual()
     p, before = r, 0.0
     for iteration in range(system.limit):
-        size = norm(r)
+        z = system.precondition(r)
+        size, rho = norm_and_dot(r, z)
         system.told(iteration, size)
         if size <= system.tolerance:
             return x, 0
-        z = system.precondition(r)
-        rho = _real(dot(r, z))
+        rho = rho.real  # z* r of a Hermitian M has no other part
         p = added(z, quotient(rho, before), p) if iteration else z
         q = system.matvec(p)
-        curvature = _real(dot(p, q))
+        curvature = dot(p, q).real
         if curvature == 0:  # A or M is not definite
             return x, iteration or -1
         alpha = quotient(rho, curvature)
         x, r, before = added(x, alpha, p), added(r, -alpha, q), rho
         system.callback(x)
     return x, 0 if norm(r) <= system.tolerance else system.limit
-
-
-def _real(value: float | complex) -> float:
-    """Return the real part: x* A x of a Hermitian A has no other."""
-    return value.real

@@ -153,7 +153,8 @@ class Operator(NamedTuple):
 
 
 def _applied(product: Map, dtype: np.dtype, x: Array) -> Array:
-    return product(x).reshape(-1).astype(dtype, copy=False)
+    y = product(x)
+    return y if y.ndim == 1 and y.dtype == dtype else y.reshape(-1).astype(dtype, copy=False)
 
 
 def operator_of(a: Any, name: str, like: np.dtype) -> Operator:

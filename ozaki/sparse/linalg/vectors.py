@@ -6,12 +6,15 @@ contract, and so may a compiler's of a CUDA kernel; a product and a sum in kerne
 
 from __future__ import annotations
 
-from math import sqrt
+from collections.abc import Callable
+from math import nan, sqrt
+from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled
+from ozaki.sparse.linalg.vectors_cuda import add_scaled, enclosed_dots, real_vectors
 from ozaki.sums import api as sums
 from ozaki.tuning import SPARSE_SHORT_VECTORS
 
@@ -25,23 +28,38 @@ EPS = 2.0**-52
 
 def dot(x: Array, y: Array) -> Scalar:
     """Return RN(Σ conj(x)·y) as Python's number; a GPU is waited for."""
-    value: Scalar = _short_dot(x, y, False)
-    return value or sums.vdot(x, y).item()
+    return _decided(_in_one_pass(x, y, False), lambda: sums.vdot(x, y))
 
 
 def norm(x: Array) -> float:
     """Return RN(√Σ|x|²)."""
-    return _short_dot(x, x, True) or float(sums.norm(x))
+    return _decided(_in_one_pass(x, x, True), lambda: sums.norm(x))
 
 
-def _short_dot(x: Array, y: Array, root: bool) -> float:
-    """Return RN(Σ x·y), or RN(√Σ x·y); 0 where one loop over a short vector does not find it."""
+def norm_and_dot(x: Array, y: Array) -> tuple[float, Scalar]:
+    """Return `norm(x)` and `dot(x, y)`, for which a GPU is waited for once."""
+    if not (is_cupy(x) and real_vectors(x, y)):
+        return norm(x), dot(x, y)
+    square, root, other = enclosed_dots(x, x, None if y is x else y)
+    product = square if y is x else other
+    return _decided(root, lambda: sums.norm(x)), _decided(product, lambda: sums.vdot(x, y))
+
+
+def _decided(value: Scalar, exactly: Callable[[], Any]) -> Any:
+    """Return a value, or what is exactly so: of NaN, which is undecided, and 0, whose sign is open."""
+    return value if value and value == value else exactly().item()
+
+
+def _in_one_pass(x: Array, y: Array, root: bool) -> float:
+    """Return RN(Σ x·y), or RN(√Σ x·y); NaN where one pass over real vectors does not find it."""
+    if is_cupy(x):
+        return enclosed_dots(x, y)[root] if real_vectors(x, y) else nan
     if type(x) is not np.ndarray or x.size > SPARSE_SHORT_VECTORS or not x.dtype == y.dtype == np.float64:
-        return 0.0
+        return nan
     if (loops := compiled(LOOPS)) is None or not x.flags.c_contiguous or not y.flags.c_contiguous:
-        return 0.0
+        return nan
     value: float = loops.short_dot(x, y, root)
-    return value if value == value else 0.0
+    return value
 
 
 def scaled(a: Scalar, x: Array) -> Array:
@@ -67,6 +85,8 @@ def added(x: Array, a: Scalar, y: Array) -> Array:
     >>> added(np.array([1.0]), -2.0, np.array([0.5]))
     array([0.])
     """
+    if is_cupy(x) and real_vectors(x, y):
+        return add_scaled(x, a, y)
     result = scaled(a, y)
     result += x
     return result

@@ -1,16 +1,21 @@
-"""The kernel of sparse products, and what launches it, without a GPU: the bits of the CPU.
+"""The kernels of sparse products and Krylov methods, and what launches them, without a GPU: the CPU's bits.
 
 `tests/gpu/test_sparse.py` compares them on one.
 """
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import ozaki
+from ozaki.definition.sums import rounded_dot, rounded_norm
 from ozaki.sparse import products_cuda
+from ozaki.sparse.linalg import cg, vectors, vectors_cuda
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.products import product_with_vector, rounded_products
 from tests.residues.emulated import Emulation
+from tests.sparse.test_linalg import iterates, laplacian
 from tests.sparse.test_products import dense, numbers, ss
 
 
@@ -22,11 +27,16 @@ def compiled(tmp_path_factory):
 @pytest.fixture
 def gpu(monkeypatch, compiled):
     gpu = compiled.install(monkeypatch)
-    for name in ("isnan", "flatnonzero"):
+    for name in ("isnan", "isfinite", "flatnonzero"):
         setattr(gpu.cupy, name, getattr(np, name))
+    gpu.cupy.array = lambda x, dtype=None: gpu.asarray(np.array(x, dtype))
     gpu.cupy.ascontiguousarray = lambda x: gpu.asarray(np.ascontiguousarray(x))
     gpu.cupy.zeros = lambda shape, dtype=float: gpu.asarray(np.zeros(shape, dtype))
     monkeypatch.setattr(products_cuda, "_THREADS", 32)
+    monkeypatch.setattr(vectors_cuda, "_THREADS", 64)
+    for name in ("_dots", "_add"):
+        constants = dict(getattr(vectors_cuda, name).constants) | {"THREADS": 64}
+        monkeypatch.setattr(vectors_cuda, name, getattr(vectors_cuda, name).kernel.instance(**constants))
     return gpu
 
 
@@ -84,3 +94,29 @@ def test_one_wait(gpu):
     before = gpu.waits
     product_with_vector(matrix, x)
     assert gpu.waits == before + 1
+
+
+@pytest.mark.parametrize("n", [1, 300, pytest.param(3000, marks=pytest.mark.slow)])
+def test_vectors(gpu, compiled, n):
+    """Of two blocks and more, of numbers that cancel."""
+    rng = np.random.default_rng(n)
+    host = [numbers(rng, n, np.float64) for _ in range(2)]
+    x, y = map(gpu.asarray, host)
+    found = [vectors.norm(x), vectors.dot(x, y), *vectors.norm_and_dot(x, y), *vectors.norm_and_dot(x, x)]
+    lists = [x.tolist() for x in host]
+    norm, product, square = rounded_norm(lists[0]), rounded_dot(*lists), rounded_dot(lists[0], lists[0])
+    assert found == [norm, product, norm, product, norm, square]
+    assert vectors.added(x, 0.1, y).tobytes() == (host[0] + 0.1 * host[1]).tobytes()
+    assert gpu.waits == 4
+    assert set(compiled.launched[-5:]) == {"enclosed_dots", "add_scaled"}
+
+
+def test_iterates(gpu):
+    """Of conjugate gradients, which wait for the device three times an iteration."""
+    a, b, waits = ss.csr_array(laplacian(5)), np.random.default_rng(2).standard_normal(25), []
+    matrix = there(gpu, a)
+    operator = SimpleNamespace(shape=a.shape, dtype=a.dtype, matvec=lambda x: product_with_vector(matrix, x))
+    found = []
+    cg(operator, gpu.asarray(b), maxiter=3, callback=lambda x: (found.append(x), waits.append(gpu.waits)))
+    assert [x.tobytes() for x in found] == [x.tobytes() for x in iterates(cg, a, b, maxiter=3)]
+    assert np.diff(waits).tolist() == [3, 3]
