@@ -1,5 +1,5 @@
-#include "ozaki/rounding/conversion.cuh"
 #include "ozaki/rounding/digits.cuh"
+#include "ozaki/rowwise_team.cuh"
 
 // The steps of softmax and its logarithms of a row x: m, its largest number; the exact sum of the powers e**(x - m);
 // the results. A team of threads takes a step for a row, or for a part of one: all the sums are exact, so the parts
@@ -14,9 +14,7 @@
 
 const int WORDS = 3, UNIT = 158, MOST_THREADS = 256;
 
-#define INFINITE __longlong_as_double(0x7FF0000000000000LL)
 #define LOG2_E 1.4426950408889634
-#define NOT_A_NUMBER __longlong_as_double(0x7FF8000000000000LL)
 
 // The two largest numbers, which may be equal, and whether there is a NaN.
 struct Largest {
@@ -114,11 +112,8 @@ struct Row {
 #endif
   }
 
-  // state[0] is not 0 if a row is in doubt; bits from state[1] on tell which.
-  __device__ void tell(unsigned* state, long long row) const {
-    if (!finite || !doubt) return;
-    atomicAdd(state, 1);
-    atomicOr(state + 1 + (row >> 5), 1u << (row & 31));
+  __device__ void report(unsigned* bits, unsigned* any, long long row) const {
+    if (finite && doubt) tell(bits, any, row);
   }
 };
 

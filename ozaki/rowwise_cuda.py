@@ -2,7 +2,8 @@
 
 `rowwise.cuh` has the steps: the largest number, the powers and their exact sum, the results. `rowwise.cu`
 takes all of them for a row in one kernel; where rows are long and few, `rowwise_parts.cu` divides them among
-blocks, a kernel a step. exp(x − m) and log1p are the texts that every machine evaluates, printed.
+blocks, a kernel a step. exp(x − m) and log1p are the texts that every machine evaluates, printed. Of float32
+rows that are not long, `rowwise_quick.cu` encloses the results first; `rowwise.cu` then takes those in doubt.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
+from multiword.runtime.readback import Readback
 from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
 from ozaki.tuning import SHORT_ROW
@@ -32,6 +34,12 @@ _FEW_SHORT = 4096
 _MOST_KEPT = 4096
 """Numbers of a row that one block has: its shared memory has 48 KB, of which 14 are for threads, and the rest
 for powers, which softmax of longer rows computes twice."""
+
+_LONG_SHARE, _STEP = 8, 4
+"""Numbers that a thread has of a short row, at most, and the multiples of which it has of a longer one."""
+
+_LONG_TO_ENCLOSE = 1024
+"""Numbers up to which a warp encloses a row, before a block does."""
 
 _PARTS, _LEAST_PART = 4, 1024
 """Parts to a multiprocessor at most, and numbers of one at least, where longer rows are divided."""
@@ -50,39 +58,71 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     """
     xp, (count, n) = namespace(rows), rows.shape
     out = xp.empty((count, 1), rows.dtype) if kind == "logsumexp" else xp.empty_like(rows)
-    state = xp.zeros(1 + (count + 31) // 32, np.uint32)
+    words = (count + 31) // 32
+    # Whether rows are marked by the enclosures, their bits, and those of rows that are left in doubt.
+    state = xp.zeros(1 + 2 * words, np.uint32)
+    enclosed = rows.dtype == np.float32 and 1 < n <= _MOST_KEPT
+    if enclosed:
+        _enclose(kind, rows, out, state)
+    doubt = Readback(1, np.uint32)
+    told = (state[1 + words :], doubt.address)
     parts, size = _division(count, n)
     if parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
-        _in_parts(kind, rows, out, state, parts, size)
+        _in_parts(kind, rows, out, told, parts, size)
     else:
-        _at_once(kind, rows, out, state)
-    if not int(state[0]):
+        _at_once(kind, rows, out, state if enclosed else None, told)
+    doubt.send()
+    if not doubt.look()[0]:
         return out, None
-    return out, xp.flatnonzero(xp.unpackbits(state[1:].view(np.uint8), bitorder="little")[:count])
+    return out, xp.flatnonzero(xp.unpackbits(told[0].view(np.uint8), bitorder="little")[:count])
 
 
-def _at_once(kind: str, rows: Array, out: Array, state: Array) -> None:
-    """Write the results of rows that a team of threads has each."""
+def _enclose(kind: str, rows: Array, out: Array, marked: Array) -> None:
+    """Write the results of rows, of which those that enclosures leave in doubt are marked."""
     count, n = rows.shape
-    if n < SHORT_ROW and count > _FEW_SHORT:
+    team, numbers = enclosing(n)
+    kernel = _kernel("quick_rows", kind, "float32", team, rows.data.device_id, numbers)
+    threads = max(team, WARP * _WARPS)
+    blocks = _blocks(-(-count // (threads // team)))
+    kernel((blocks,), (threads,), (rows, out, marked, np.int64(count), np.int64(n)))
+
+
+def enclosing(n: int) -> tuple[int, int]:
+    """Return how many threads enclose a row of n numbers, and how many of them each thread has."""
+    if n <= _LONG_SHARE * WARP:
+        team = 1 << max(0, (n - 1) // _LONG_SHARE).bit_length()
+        return team, -(-n // team)
+    team = WARP if n <= _LONG_TO_ENCLOSE else MOST_THREADS
+    return team, -(-n // (team * _STEP)) * _STEP
+
+
+def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, told: tuple[Any, ...]) -> None:
+    """Write the results of rows that a team of threads has each: of those marked, or of all."""
+    count, n = rows.shape
+    if marked is not None:
+        count_of_teams, warp = (count + 31) // 32, n <= WARP
+    else:
+        count_of_teams, warp = count, n <= _LONG_FOR_A_WARP
+    if n < SHORT_ROW and count > _FEW_SHORT and marked is None:
         team, teams = 1, WARP * _WARPS
     else:
-        team, teams = (WARP, _WARPS) if n <= _LONG_FOR_A_WARP else (MOST_THREADS, 1)
+        team, teams = (WARP, _WARPS) if warp else (MOST_THREADS, 1)
     kernel = _kernel("rows", kind, rows.dtype.name, team, rows.data.device_id)
     shared = 8 * teams * n if kind == "softmax" else 0
-    arguments = (rows, out, state, np.int64(count), np.int64(n))
-    kernel((_blocks(-(-count // teams)),), (team * teams,), arguments, shared_mem=shared)
+    bits = np.uint64(0) if marked is None else marked
+    arguments = (rows, out, bits, *told, np.int64(count), np.int64(n))
+    kernel((_blocks(-(-count_of_teams // teams)),), (team * teams,), arguments, shared_mem=shared)
 
 
-def _in_parts(kind: str, rows: Array, out: Array, state: Array, parts: int, size: int) -> None:
+def _in_parts(kind: str, rows: Array, out: Array, told: tuple[Any, ...], parts: int, size: int) -> None:
     """Write the results of rows that are divided among blocks."""
     xp, (count, n) = namespace(rows), rows.shape
     largest, sums = (xp.empty(count * parts * bytes_, np.uint8) for bytes_ in (_LARGEST, _SUM))
     sizes = tuple(map(np.int64, (count, n, parts, size)))
     for name, arrays in (
         ("largest_of_parts", (rows, largest)),
-        ("sums_of_parts", (rows, largest, sums, state)),
-        ("results_of_parts", (rows, largest, sums, out, state)),
+        ("sums_of_parts", (rows, largest, sums, *told)),
+        ("results_of_parts", (rows, largest, sums, out, *told)),
     ):
         kernel = _kernel(name, kind, rows.dtype.name, MOST_THREADS, rows.data.device_id)
         kernel((_blocks(count * parts),), (MOST_THREADS,), (*arrays, *sizes))
@@ -102,7 +142,9 @@ def _blocks(most: int) -> int:
 
 
 @cache
-def _kernel(name: str, kind: str, dtype: str, team: int, device: int) -> Any:
+def _kernel(name: str, kind: str, dtype: str, team: int, device: int, numbers: int = 0) -> Any:
+    if name == "quick_rows":
+        return from_text(quick_source(kind, team, numbers), name, device)
     file = "rowwise.cu" if name == "rows" else "rowwise_parts.cu"
     return from_text(source(file, kind, dtype, team), name, device)
 
@@ -117,3 +159,9 @@ def source(file: str, kind: str, dtype: str, team: int) -> str:
     )
     constants = f"typedef {TYPES[dtype]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
     return "\n".join([*texts, constants, expanded(Path(__file__).with_name(file))])
+
+
+def quick_source(kind: str, team: int, numbers: int) -> str:
+    """Return the kernel that encloses results, for teams whose threads have so many numbers each."""
+    constants = f"#define TEAM {team}\n#define NUMBERS {numbers}\n#define KIND {kind.upper()}\n"
+    return constants + expanded(Path(__file__).with_name("rowwise_quick.cu"))

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.kernels import OPTIONS, expanded
 from ozaki import rowwise_cuda
-from ozaki.rowwise_cuda import MOST_THREADS, WARP, source
+from ozaki.rowwise_cuda import MOST_THREADS, WARP, enclosing, quick_source, source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
 
 KINDS = ("log_softmax", "softmax", "logsumexp")
@@ -58,18 +58,30 @@ static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dsqrt_rn(double x) { return sqrt(x); }
 static int __clzll(long long x) { return __builtin_clzll(x); }
+static int __ffs(unsigned x) { return __builtin_ffs(x); }
+static float larger_or_nan(float x, float y) { return x != x || x > y ? x : y; }
+template <class V> static V __shfl_xor_sync(unsigned, V x, int other) {
+  static V of_thread[4];
+  of_thread[threadIdx.x] = x;
+  __syncwarp();
+  x = of_thread[threadIdx.x ^ other];
+  __syncwarp();
+  return x;
+}
 static void atomicAdd(unsigned* x, unsigned y) { __atomic_fetch_add(x, y, __ATOMIC_RELAXED); }
 static void atomicOr(unsigned* x, unsigned y) { __atomic_fetch_or(x, y, __ATOMIC_RELAXED); }
 """
 """CUDA's words, for four threads of a CPU that are a block."""
 
 CONVERSION = re.compile(r'asm\("cvt[^"]*" : "=\w"\((\w+)\) : "\w"\((\w+)\)\);')
+MAXIMUM = re.compile(r'asm\("max.NaN[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);')
 OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 
 
 def for_host(text):
     """CUDA's source as C++, whose own conversions keep subnormal numbers."""
-    text = OTHER.sub("", CONVERSION.sub(r"\1 = \2;", text))
+    text = MAXIMUM.sub(r"\1 = larger_or_nan(\2, \3);", CONVERSION.sub(r"\1 = \2;", text))
+    text = OTHER.sub("", text)
     return SHIM + text.replace("extern __shared__ double powers[]", "static double powers[999]")
 
 
@@ -90,6 +102,18 @@ def test_compiles_without_contraction(kind, dtype, team):
         assert not FLUSHING.findall(ptx)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_enclosures_compile_without_contraction(kind):
+    """CUDA's log1p compares halves of numbers as if they were float32; none of them is subnormal."""
+    for n in (3, 768, 4096) if kind == "softmax" else (768,):
+        text = quick_source(kind, *enclosing(n))
+        for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" and n == 768 else (ARCHITECTURE,):
+            ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+            flushing = set(FLUSHING.findall(ptx))
+            assert all(op.startswith(("setp.", "rcp.approx.ftz.f64")) for op in flushing)
+            assert not flushing or kind != "softmax"
+
+
 def compiled(text, folder):
     """The kernels of a source, for this CPU."""
     if not (compiler := shutil.which("g++")):
@@ -103,7 +127,8 @@ def compiled(text, folder):
 
 def launched(library, name, blocks, arrays, *sizes):
     """Run a kernel, the last of its blocks first."""
-    arguments = [ctypes.c_void_p(a.ctypes.data) for a in arrays] + [ctypes.c_longlong(n) for n in sizes]
+    arguments = [a if a is None else ctypes.c_void_p(a.ctypes.data) for a in arrays]
+    arguments += [ctypes.c_longlong(n) for n in sizes]
 
     def of_thread(thread):
         for block in reversed(range(blocks)):
@@ -115,18 +140,27 @@ def launched(library, name, blocks, arrays, *sizes):
 
 
 def run(kind, library, x, size=0):
-    """The results and the state: of rows that a block has, or of parts of so many numbers."""
+    """The results, and which rows are in doubt: of rows that a block has, or of parts of so many numbers."""
     count, n = x.shape
-    out, state = results(kind, x), np.zeros(1 + (count + 31) // 32, np.uint32)
+    out, bits, some = results(kind, x), flags(count), np.zeros(1, np.uint32)
     if not size:
-        launched(library, "rows", 3, (x, out, state), count, n)
-        return out, state
-    sizes = count, n, -(-n // size), size
-    largest, sums = found(sizes[2] * count)
-    launched(library, "largest_of_parts", 3, (x, largest), *sizes)
-    launched(library, "sums_of_parts", 3, (x, largest, sums, state), *sizes)
-    launched(library, "results_of_parts", 3, (x, largest, sums, out, state), *sizes)
-    return out, state
+        launched(library, "rows", 3, (x, out, None, bits, some), count, n)
+    else:
+        sizes = count, n, -(-n // size), size
+        largest, sums = found(sizes[2] * count)
+        launched(library, "largest_of_parts", 3, (x, largest), *sizes)
+        launched(library, "sums_of_parts", 3, (x, largest, sums, bits, some), *sizes)
+        launched(library, "results_of_parts", 3, (x, largest, sums, out, bits, some), *sizes)
+    assert some[0] == bits.any()
+    return out, flagged(bits, count)
+
+
+def flags(count):
+    return np.zeros((count + 31) // 32, np.uint32)
+
+
+def flagged(bits, count):
+    return np.unpackbits(bits.view(np.uint8), bitorder="little")[:count].astype(bool)
 
 
 def results(kind, x):
@@ -159,8 +193,8 @@ def test_the_bits_of_a_cpu(kind, dtype, tmp_path):
         x = np.ascontiguousarray(rows(np.random.default_rng(5), dtype)[:, :n])
         expected = getattr(ozaki, kind)(x, 1)
         for count, size in ((len(x), 0), (120, 23), (120, n)):
-            out, state = run(kind, library, x[:count], size)
-            assert not state.any()
+            out, doubt = run(kind, library, x[:count], size)
+            assert not doubt.any()
             assert out.tobytes() == expected[:count].tobytes()
     for n in (2**32 - 1, 2**32, 2**33 + 1, 2**63 - 1):
         check_sum_of_ones(kind, library, n, dtype)
@@ -168,18 +202,18 @@ def test_the_bits_of_a_cpu(kind, dtype, tmp_path):
 
 def check_sum_of_ones(kind, library, n, dtype):
     """The longest rows: n equal numbers, of which there are four, and their sum is multiplied."""
-    x, state = np.zeros((1, 4), dtype), np.zeros(2, np.uint32)
+    x, told = np.zeros((1, 4), dtype), np.zeros((2, 1), np.uint32)
     out, (largest, sums) = results(kind, x), found(1)
     sizes = 1, n, 1, 4
     launched(library, "largest_of_parts", 1, (x, largest), *sizes)
-    launched(library, "sums_of_parts", 1, (x, largest, sums, state), *sizes)
+    launched(library, "sums_of_parts", 1, (x, largest, sums, *told), *sizes)
     total = int.from_bytes(sums[:, :3].tobytes(), "little") // 4 * n
     sums[:, :3] = np.frombuffer(total.to_bytes(24, "little", signed=True), np.uint64)
-    launched(library, "results_of_parts", 1, (x, largest, sums, out, state), *sizes)
+    launched(library, "results_of_parts", 1, (x, largest, sums, out, *told), *sizes)
     logarithm = ozaki.log1p(float(n - 1))
     expected = {"softmax": 1 / n, "log_softmax": -logarithm, "logsumexp": logarithm}[kind]
     assert (out == np.array(expected, dtype)).all()
-    assert not state.any()
+    assert not told.any()
 
 
 def test_sums_that_lose_bits_are_in_doubt_or_right(tmp_path):
@@ -190,11 +224,77 @@ def test_sums_that_lose_bits_are_in_doubt_or_right(tmp_path):
     expected = ozaki.softmax(x, 1)
     library = compiled(text.replace("UNIT = 158", "UNIT = 60"), tmp_path)
     for size in (0, 15):
-        out, state = run("softmax", library, x, size)
-        doubt = np.unpackbits(state[1:].view(np.uint8), bitorder="little")[: len(x)].astype(bool)
+        out, doubt = run("softmax", library, x, size)
         assert 30 < doubt.sum() < 290
         assert out[~doubt].tobytes() == expected[~doubt].tobytes()
         assert out[doubt].tobytes() != expected[doubt].tobytes()
+
+
+def enclosed(kind, library, x):
+    """Results by enclosures, the rows that they mark, and results with these computed again."""
+    count, n = x.shape
+    first, marked = results(kind, x), np.zeros(1 + len(flags(count)), np.uint32)
+    launched(library, "quick_rows", 3, (x, first, marked), count, n)
+    assert marked[0] == marked[1:].any()
+    out, bits, some = first.copy(), flags(count), np.zeros(1, np.uint32)
+    launched(library, "rows", 3, (x, out, marked, bits, some), count, n)
+    assert not bits.any()
+    assert not some.any()
+    return first, flagged(marked[1:], count), out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_enclosures_have_the_bits_of_a_cpu_or_doubts(kind, tmp_path):
+    """Few rows are in doubt, which are computed again; many, some of them wrong, where ends are far apart."""
+    exact, error = source("rowwise.cu", kind, "float32", TEAM), "#define ERROR (1.0 / (1ll << 44))"
+    for n, wider, most in ((2, False, 80), (60, False, 30), (60, True, 400)):
+        quick = quick_source(kind, TEAM, -(-n // TEAM))
+        assert quick.count(error) == 1
+        quick = quick.replace(error, "#define ERROR 0x1p-26" if wider else error)
+        library = compiled(joined(exact, quick), tmp_path)
+        x = np.ascontiguousarray(rows(np.random.default_rng(6), "float32")[:, :n])
+        expected = getattr(ozaki, kind)(x, 1)
+        first, marked, out = enclosed(kind, library, x)
+        assert out.tobytes() == expected.tobytes()
+        assert first[~marked].tobytes() == expected[~marked].tobytes()
+        assert marked.sum() <= most
+        if wider:
+            assert marked.sum() > 10
+            assert first[marked].tobytes() != expected[marked].tobytes()
+
+
+def joined(exact, quick):
+    """The kernels for rows and for their enclosures as one source: what both have, once."""
+    definition = re.compile(r"#define (TEAM|KIND|SOFTMAX|LOG_SOFTMAX|LOGSUMEXP) .*\n")
+    header = expanded(Path(rowwise_cuda.__file__).with_name("rowwise_team.cuh"))
+    assert quick.count(header[:-1]) == 1
+    return exact + definition.sub("", quick.replace(header[:-1], ""))
+
+
+def test_powers_are_as_near_as_the_bound_says(tmp_path):
+    text = quick_source("softmax", TEAM, 1) + 'extern "C" double power_of(double d) { return power(d); }'
+    power = compiled(text, tmp_path).power_of
+    power.argtypes, power.restype = [ctypes.c_double], ctypes.c_double
+    rng = np.random.default_rng(7)
+    for least, units in ((-1.0, 84), (-110.0, 180), (-350.0, 444)):
+        d = np.concatenate(
+            [rng.uniform(least, 0, 3000), np.log(2) * (np.arange(-505, 0) + 0.5), [0.0, least]]
+        )
+        d = d[d >= least]
+        values, exact = np.array([power(v) for v in d]), ozaki.exp(d)
+        error = np.abs(values - exact) / exact * 2.0**53
+        assert error.max() <= units
+        assert error.max() >= units / 3
+    assert power(0.0) == 1.0
+    assert max(power(v) for v in (-350.1, -1e9, -np.inf)) < 2.0**-504
+
+
+def test_threads_have_all_of_a_row():
+    for n in range(2, 4097):
+        team, numbers = enclosing(n)
+        assert team * numbers >= n > team * (numbers - 4)
+        assert team & (team - 1) == 0
+        assert numbers <= 32
 
 
 def test_parts_are_rows(monkeypatch):

@@ -36,6 +36,21 @@ def test_rows_of_every_kind_and_length(name, dtype):
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_rows_that_enclosures_leave_in_doubt_are_computed_by_kernels(name, monkeypatch):
+    """With ends that are far apart most rows are; as they are, a few of many."""
+    rng, function, text = np.random.default_rng(6), getattr(ozaki, name), rowwise_cuda.quick_source
+    for shape in ((20_000, 768), (100_000, 20), (700, 4096), (40_000, 300)):
+        same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
+    error = "#define ERROR (1.0 / (1ll << 44))"
+    monkeypatch.setattr(
+        rowwise_cuda, "quick_source", lambda *a: text(*a).replace(error, "#define ERROR 0x1p-30")
+    )
+    monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
+    for shape in ((1000, 768), (10_000, 20), (5, 3), (300, 2000)):
+        same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_rows_in_doubt_are_computed_without_the_kernel(cupy, name, monkeypatch):
     """Some that are not: their results are kept, and the kernel's replaced."""
     x = np.random.default_rng(2).standard_normal((70, 50))

@@ -1,0 +1,31 @@
+#include "ozaki/rounding/conversion.cuh"
+
+// What the kernels of rows share: a row is in registers of TEAM threads, and may be in doubt.
+
+#define INFINITE __longlong_as_double(0x7FF0000000000000LL)
+#define NOT_A_NUMBER __longlong_as_double(0x7FF8000000000000LL)
+
+// Say that a row is in doubt: by its bit, and in *any, which may be the host's.
+__device__ void tell(unsigned* bits, unsigned* any, long long row) {
+  *any = 1;
+  atomicOr(bits + (row >> 5), 1u << (row & 31));
+}
+
+// What the threads of a team have, joined, for all of them. Every thread of the block calls it.
+template <class V, class Join> __device__ V of_team(V mine, Join join) {
+#pragma unroll
+  for (int other = min(TEAM, 32) / 2; other; other /= 2) mine = join(mine, __shfl_xor_sync(~0u, mine, other));
+#if TEAM > 32
+  __shared__ V of_warp[TEAM / 32];
+  of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  mine = of_warp[0];
+  for (int i = 1; i < TEAM / 32; i++) mine = join(mine, of_warp[i]);
+  __syncthreads();
+#endif
+  return mine;
+}
+
+__device__ double sum_of_team(double x) {
+  return of_team(x, [](double a, double b) { return a + b; });
+}
