@@ -17,23 +17,22 @@ COMPILED_FORM = "ozaki.certificate.counting_numba"
 
 
 def counted_scales(
-    sums: Sequence[np.ndarray], length: int, stack: int, columns: int, target: str, certified: bool = True
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return norm scales, widened as each product's counting bound asks, the integers' widths, and the bits.
+    sums: Sequence[np.ndarray], length: int, columns: int, target: str
+) -> tuple[np.ndarray, int] | None:
+    """Return norm scales, widened as a product's counting bound asks, and by how many bits.
 
-    The sums are the exponent, total, square and counts of the rows of all left matrices of a stack, then of
-    the columns of all right ones, `columns` to a product; the norm limit is that of a format. A product with
-    -1 bits is left to other bounds, or has an Inf or NaN. Unless `certified`, nothing is widened.
+    The sums are the exponent, total, square and counts of the rows of A, then of the columns of B; the norm
+    limit is that of a format. A product with -1 bits is left to other bounds, or has an Inf or NaN.
     Returns None where there is no compiled code.
     """
     form = compiled(COMPILED_FORM)
     if form is None:
         return None
-    rows, bits = len(sums[0]), np.empty(stack, np.int64)
+    rows, bits = len(sums[0]), np.empty(1, np.int64)
     scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
-    limits, reached = counting_limits(target, length, certified), np.empty((2, OCTAVES))
+    limits, reached = counting_limits(target, length, True), np.empty((2, OCTAVES))
     form.certified_scales(*sums, length, columns, limits, scale, width, bits, reached)
-    return scale, width, bits
+    return scale, int(bits[0])
 
 
 @lru_cache(256)

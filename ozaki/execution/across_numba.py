@@ -6,17 +6,24 @@ For many short rows, rows that lie across memory, and small products.
 from functools import lru_cache
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, void
+from numba import boolean, float64, int8, int32, int64, types, void
 from numba.extending import register_jitable
 
 from multiword.runtime.jit import jit
-from ozaki.definition.decision import EVERYTHING
+from ozaki.certificate.counting_numba import certified_scales
+from ozaki.definition.decision import EVERYTHING, OCTAVES
 from ozaki.execution.in_floats import FURTHEST, ROWS, TERMS
 from ozaki.execution.in_floats_numba import add_product, add_product_quickly, power, rounded, scaled
-from ozaki.scaling.statistics import ZERO
+from ozaki.execution.small_products import COUNTED, UNCERTAIN, UNDECIDED, WRITTEN
+from ozaki.scaling.statistics import NONFINITE, ZERO
+from ozaki.scaling.statistics_numba import WORDS, statistics_of_rows
 
 MATRIX = types.Array(float64, 2, "A", readonly=True)
+ANYWHERE, MATRICES = (types.Array(float64, n, "A", readonly=True, aligned=False) for n in (2, 3))
 LINE, LINES = float64[::1], float64[:, ::1]
+
+OF_STATISTICS = 2 * OCTAVES + WORDS
+"""Numbers of scratch memory that the statistics of rows take."""
 
 
 @jit(int64(MATRIX, int64, int64, int64, LINE, boolean, LINES), inner=True)
@@ -161,52 +168,120 @@ def multiply(x, scale, whole, columns, column_scale, bound, single, out, memory)
     return multiply_rows(x, scale, whole, columns, column_scale, bound, single, out, lines, sums)
 
 
-@jit("UniTuple(int64, 2)(int32[::1], int32[::1], int64, int64)", inner=True)
-def extremes(exponent, width, first, last):
+@lru_cache(256)
+def needed_by_stack(m, k, n):
+    """Return how many numbers of scratch memory products of (m, k) rows and (n, k) columns take."""
+    return OF_STATISTICS + needed(k, n, m)
+
+
+@jit(void(ANYWHERE, LINES), inner=True)
+def copy(x, rows):
+    """Copy rows."""
+    for i in range(rows.shape[0]):
+        for h in range(rows.shape[1]):
+            rows[i, h] = x[i, h]
+
+
+@jit(boolean(LINES, int32[::1], int64), inner=True)
+def proves_nothing(x, exponent, m):
+    """Return what `ozaki.certificate.pairwise.proves_nothing` does, of m rows and then columns."""
+    for i in range(m):
+        for j in range(m, x.shape[0]):
+            apart = exponent[i] != ZERO and exponent[j] != ZERO
+            for h in range(x.shape[1]):
+                apart = apart and (x[i, h] == 0 or x[j, h] == 0)
+            if apart:
+                return True
+    return False
+
+
+@jit(int64(int32[::1], int64, int32[::1], int32[::1]), inner=True)
+def take_width(exponent, bits, scale, widths):
+    """Fill in the scales of rows whose integers have that many bits; return -1 if there is an Inf or NaN."""
+    grown = np.int64(0)
+    for i in range(exponent.shape[0]):
+        scale[i], widths[i] = 0 if exponent[i] == ZERO else bits - exponent[i], bits
+        if exponent[i] == NONFINITE:
+            grown = np.int64(-1)
+    return grown
+
+
+@jit("UniTuple(int64, 2)(int32[::1], int32[::1])", inner=True)
+def extremes(exponent, width):
     """Return how many bits the integers of some rows have at most, and how many rows are of extreme size."""
     widest, extreme = np.int64(1), 0
-    for i in range(first, last):
+    for i in range(exponent.shape[0]):
         widest = max(widest, np.int64(width[i]))
         extreme += (exponent[i] != ZERO) & (abs(exponent[i]) > FURTHEST)
     return widest, extreme
 
 
+@jit(int64(LINES, int32[::1], int32[::1], int32[::1], boolean, boolean, LINES, LINE), inner=True)
+def multiply_measured(x, exponent, scale, width, whole, single, out, memory):
+    """Write the product of rows and then columns of known scales; return `WRITTEN`, or `UNCERTAIN`."""
+    m, (rows, k) = out.shape[0], x.shape
+    lines, sums, left = cut(memory, k, rows - m, m)
+    widest_a, extreme_a = extremes(exponent[:m], width[:m])
+    widest_b, extreme_b = extremes(exponent[m:], width[m:])
+    if extreme_a or extreme_b:
+        return UNCERTAIN
+    uncertain = 0
+    for i in range(m):
+        up, row = power(np.int64(scale[i])), left[i]
+        for h in range(k):
+            row[h], is_small = scaled(x[i, h], up, whole)
+            uncertain += is_small
+        for h in range(k, row.shape[0]):
+            row[h] = 0.0
+    # No number exceeds its row's width: Σ|a'b'| <= k·2**(sum of both). Otherwise as `bound_of_lost`.
+    bound = 4.0 * k * np.float64(k + 6) ** 2 * power(widest_a + widest_b - 106)
+    uncertain += multiply_rows(x[m:], scale[m:], whole, left, scale[:m], bound, single, out.T, lines, sums)
+    return UNCERTAIN if uncertain else WRITTEN
+
+
 @jit(
-    void(
-        *(LINES, int32[::1], int32[::1], int32[::1], int64[::1], boolean[::1], boolean, LINES),
-        LINE,
+    int64(
+        *(MATRICES, MATRICES, float64[::1], int64, int64, boolean, LINES, int8[::1]),
+        *(LINES, int64[:, ::1], int32[:, ::1], LINE),
     )
 )
-def multiply_stack(x, exponent, scale, width, bits, undecided, single, out, memory):
-    """The products of the left rows and then right columns of a stack that are not undecided[s].
+def multiply_stack(left, right, limits, bits, width, single, out, outcomes, x, wide, narrow, memory):
+    """Write the products of (s, m, k) rows and (s, n, k) columns; return the largest of their outcomes.
 
-    Integers of row i have the scale scale[i] and at most width[i] bits; where bits[s] is `EVERYTHING`,
-    numbers are not rounded to integers. undecided[s] becomes True for those with rows of extreme size, or
-    whose results might be rounded wrong. memory : of `needed(k, n, m)` numbers.
+    width : how many bits integers have; 0 for norm scales, of the `limits` of `certified_scales`.
+    bits : by which they grow; `EVERYTHING` if numbers are not rounded to integers; `COUNTED` if the counting
+    bound decides, or no bound proves anything, and so nothing is rounded.
+    outcomes : of each product, as `small_products` has them.
+    x, wide, narrow, memory : scratch memory, of (m + n, k), (3, m + n), (3 + len(LEVELS), m + n) and
+    `needed_by_stack(m, k, n)` numbers.
     """
-    stack, k, n = undecided.shape[0], x.shape[1], out.shape[1]
-    m = out.shape[0] // stack
-    lines, sums, left = cut(memory, k, n, m)
+    stack, m, k = left.shape
+    total, square, grown = wide[0], wide[1], wide[2, :1]
+    exponent, scale, widths, counts = narrow[0], narrow[1], narrow[2], narrow[3:]
+    reached = memory[: 2 * OCTAVES].reshape((2, OCTAVES))
+    words, of_product = memory[2 * OCTAVES : OF_STATISTICS].view(np.uint64), memory[OF_STATISTICS:]
+    worst = np.int64(WRITTEN)
     for s in range(stack):
-        if undecided[s]:
-            continue
-        of_a, of_b, too_small, whole = s * m, stack * m + s * n, 0, bits[s] != EVERYTHING
-        widest_a, extreme_a = extremes(exponent, width, of_a, of_a + m)
-        widest_b, extreme_b = extremes(exponent, width, of_b, of_b + n)
-        if extreme_a or extreme_b:
-            undecided[s] = True
-            continue
-        for i in range(m):
-            up, row = power(np.int64(scale[of_a + i])), left[i]
-            for h in range(k):
-                row[h], is_small = scaled(x[of_a + i, h], up, whole)
-                too_small += is_small
-            for h in range(k, row.shape[0]):
-                row[h] = 0.0
-        # No number exceeds its row's width: Σ|a'b'| <= k·2**(sum of both). Otherwise as `bound_of_lost`.
-        bound = 4.0 * k * np.float64(k + 6) ** 2 * power(widest_a + widest_b - 106)
-        too_small += multiply_rows(
-            x[of_b : of_b + n], scale[of_b : of_b + n], whole, left, scale[of_a : of_a + m],
-            bound, single, out[of_a : of_a + m].T, lines, sums,
-        )  # fmt: skip
-        undecided[s] = too_small > 0
+        copy(left[s], x[:m])
+        copy(right[s], x[m:])
+        statistics_of_rows(
+            x.ctypes.data, 0, 8 * k, 8, 0, 1, k, exponent, total, square, counts, of_product, words
+        )
+        if width:
+            grown[0] = take_width(exponent, width, scale, widths)
+        else:
+            given = exponent, total, square, counts, k, len(x) - m, limits
+            certified_scales(*given, scale, widths, grown, reached)
+            if bits == COUNTED and grown[0] < 0 and proves_nothing(x, exponent, m):
+                grown[0] = EVERYTHING
+        if grown[0] < 0:
+            outcome = np.int64(UNDECIDED)
+        else:
+            if 0 < bits < EVERYTHING:
+                scale += np.int32(bits)
+                widths += np.int32(bits)
+            whole = (grown[0] if bits == COUNTED else bits) != EVERYTHING
+            to = out[s * m : (s + 1) * m]
+            outcome = multiply_measured(x, exponent, scale, widths, whole, single, to, of_product)
+        outcomes[s], worst = outcome, max(worst, outcome)
+    return worst

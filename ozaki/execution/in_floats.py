@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from multiword.runtime.cached import cached_property
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
@@ -29,7 +30,7 @@ from ozaki.execution.contract import (
     no_compiled_code,
 )
 from ozaki.execution.short_rows import ShortRows
-from ozaki.execution.small_products import multiply_small, put_pairs
+from ozaki.execution.small_products import SmallProducts, put_pairs
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import LevelData, bits_of_level_factors, counted_bits
@@ -90,6 +91,10 @@ class Floats(Executor):
         super().__init__(signature)
         self._by_rows = _is_by_rows(signature)
 
+    @cached_property
+    def _small(self) -> SmallProducts:
+        return SmallProducts(self.signature)
+
     @property
     def cost(self) -> float:
         if self._by_rows and _pays_by_rows(*self.signature.shape, self.signature.parts):
@@ -107,7 +112,7 @@ class Floats(Executor):
         return EXTREME if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any() else None
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
-        return self._run_by_rows(pair, out) if self._by_rows else multiply_small(pair, out)
+        return self._run_by_rows(pair, out) if self._by_rows else self._small.multiply(pair, out)
 
     def _run_by_rows(self, pair: Pair, out: np.ndarray) -> Outcome:
         data = measured(pair)

@@ -34,12 +34,12 @@ def counted_bits(pair: Pair) -> int:
         b.statistics = a.statistics  # of magnitudes
     of_both = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
     sums = [np.concatenate(both, axis=-1) for both in zip(*of_both, strict=True)]
-    counted = counted_scales(sums, a.length, 1, b.rows, str(request.accuracy))
-    if counted is None or counted[2][0] < 0:
+    counted = counted_scales(sums, a.length, b.rows, str(request.accuracy))
+    if counted is None or counted[1] < 0:
         return -1
-    limit, bits = steps.row_limit(pair), int(counted[2][0])
-    a.cached_norm_scales(limit, bits, counted[0][: a.rows])
-    b.cached_norm_scales(limit, bits, counted[0][a.rows :])
+    limit, (scales, bits) = steps.row_limit(pair), counted
+    a.cached_norm_scales(limit, bits, scales[: a.rows])
+    b.cached_norm_scales(limit, bits, scales[a.rows :])
     return bits
 
 

@@ -123,14 +123,6 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
     return RowStatistics(*sums, length)
 
 
-def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return exponent, total, square and counts of contiguous float64 rows; compiled, in one thread."""
-    form, sums = compiled(COMPILED_FORM), _empty_sums(len(x))
-    operand = np.array([x.ctypes.data, 0, *x.strides, 0, 1, x.shape[1]], np.int64)
-    form.row_statistics(operand, *sums, *form.work_arrays(0))
-    return sums
-
-
 def _empty_sums(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     exponent, counts = np.empty(rows, np.int32), np.empty((rows, len(LEVELS)), np.int32).T
     return exponent, np.empty(rows, np.int64), np.empty(rows, np.int64), counts

@@ -126,7 +126,7 @@ def compare_counting(draw, there) -> None:
         limit = scales.limit_of("fp64", k)
         sides = tuple(decision.Side.of(x.tolist(), limit) for x in (a, b))
         of_rows = found.exponent, found.total, found.square, found.counts
-        scale, _, (bits,) = counted_scales(of_rows, k, 1, 3, "fp64")
+        scale, bits = counted_scales(of_rows, k, 3, "fp64")
         tolerance = min(k / 2, 12 * k**0.5) * FORMATS["fp64"].unit_roundoff
         expected = decision.bits_for(decision.counting_error(sides, limit), tolerance, limit)
         assert bits == (expected if expected <= decision.WIDENED_BY_COUNTING else -1)

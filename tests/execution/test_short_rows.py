@@ -96,7 +96,7 @@ def test_scales_and_bits_are_those_of_the_statistics(target, k, octaves):
         scale = np.concatenate([side.scale for side in sides])
         assert same(scale, norm_scales(statistics, norm_limit(FORMATS[target], k)))
         sums = statistics.exponent, statistics.total, statistics.square, statistics.counts
-        expected = int(counted_scales(sums, k, 1, len(columns), target)[2][0])
+        expected = counted_scales(sums, k, len(columns), target)[1]
         found = np.array([x.first_octaves for x in sides]), np.array([x.largest for x in sides])
         bits = form.counted_bits(*found, limits, np.empty((2, OCTAVES)))
         assert bits == expected
