@@ -66,9 +66,9 @@ def factors_of(
     a: Any, b: Any, dtype: Any, trans_a: bool | str = False, trans_b: bool | str = False
 ) -> tuple[Factor, Factor]:
     """Return both factors of a product of matrices, or operands, in a dtype."""
-    trans_a, trans_b = transposition("trans_a", trans_a), transposition("trans_b", trans_b)
-    if not (trans_a or trans_b) and _fit_as_they_are(a, b, dtype):
+    if trans_a is trans_b is False and _fit_as_they_are(a, b, dtype):
         return Factor(a, 0), Factor(b, 1)
+    trans_a, trans_b = transposition("trans_a", trans_a), transposition("trans_b", trans_b)
     views = []
     for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
         array = matrix_or_operand(x, name)
@@ -100,12 +100,10 @@ def both_exactly(a: Array, b: Array, dtype: Any) -> tuple[Array, Array]:
 
 def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
     """Return whether both are matrices of that dtype that fit each other: nothing to convert, no error."""
-    if type(a) is not type(b):
+    kind = type(a)
+    if kind is not type(b):
         return False
-    if is_cupy(a):
-        if a.data.device_id != b.data.device_id:
-            return False
-    elif type(a) is not np.ndarray:
+    if kind is not np.ndarray and not (is_cupy(a) and a.data.device_id == b.data.device_id):
         return False
     return bool(a.dtype == dtype == b.dtype and a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0])
 
@@ -122,6 +120,8 @@ def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
             f"inner dimensions differ: a is {of_x} with k = {left.shape[-1]}, "
             f"b is {of_y} with k = {right.shape[-2]}"
         )
+    if left.shape[:-2] == right.shape[:-2]:
+        return left, right, left.shape[:-2]
     try:
         return left, right, np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
@@ -146,11 +146,12 @@ def in_numpy_shape(result: Array, x: Array, y: Array, out: Array | None) -> Arra
 def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
     """Return both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
     left, right, batch = matrices_of(x, y)
-    xp = namespace(x)
-    return (
-        xp.broadcast_to(left, (*batch, *left.shape[-2:])),
-        xp.broadcast_to(right, (*batch, *right.shape[-2:])),
-    )
+    return _broadcast(left, batch), _broadcast(right, batch)
+
+
+def _broadcast(x: Array, batch: tuple[int, ...]) -> Array:
+    """Return a stack of matrices as one of that shape, a view."""
+    return x if x.shape[:-2] == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[-2:]))
 
 
 def check_accuracy(accuracy: str | int) -> None:

@@ -64,6 +64,8 @@ def as_array(x: Any, name: str) -> Array:
     >>> as_array([1, 2], "x")
     array([1, 2])
     """
+    if type(x) is np.ndarray and x.dtype in _PLAIN:  # most often
+        return x
     array = x if is_cupy(x) else _numpy_array(x, name)
     dtype = array.dtype
     if dtype.kind not in "biufc" and dtype.name != "bfloat16":
@@ -76,6 +78,10 @@ def as_array(x: Any, name: str) -> Array:
             f"{name}.astype({'complex' if dtype.kind == 'c' else 'float'})"
         )
     return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+_PLAIN = frozenset(map(np.dtype, "?bBhHiIlLqQefdFD"))
+"""The dtypes of numbers, as this machine has them."""
 
 
 def _numpy_array(x: Any, name: str) -> np.ndarray:

@@ -52,9 +52,8 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     >>> empty_result(np.ones(1), (2, 3), float).shape
     (2, 3)
     """
-    allocate = _allocate.value
     try:
-        if allocate is None or not is_cupy(like):
+        if type(like) is np.ndarray or (allocate := _allocate.value) is None:
             return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
         return allocate(shape, dtype)
     except (MemoryError, ValueError) as error:  # NumPy's ValueError is of sizes beyond 2**63
@@ -91,9 +90,14 @@ def result_in(out: Array | None, *operands: Array) -> AbstractContextManager[Any
     That takes memory like a new array's, which no operand shares; else the context changes nothing. Whatever
     is computed is to be `delivered`.
     """
+    if out is None:
+        return _ELSEWHERE
     if not is_cupy(out) or not _is_like_new(out) or any(x.size and overlap(x, out) for x in operands):
-        return nullcontext()
+        return _ELSEWHERE
     return results_from(lambda *_: out)
+
+
+_ELSEWHERE: AbstractContextManager[None] = nullcontext()
 
 
 def _is_like_new(x: Array) -> bool:

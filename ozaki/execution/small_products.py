@@ -53,7 +53,7 @@ class SmallProducts:
 
     def multiply(self, pair: Pair, out: np.ndarray) -> Outcome:
         """Write the product, or those of a stack, to `out`."""
-        rows, columns = _real_stacks(pair.a.stacked, pair.b.stacked.swapaxes(1, 2))
+        rows, columns = pair.a.stacked, pair.b.stacked.swapaxes(1, 2)
         if pair.stack == 1:
             return self._multiply_one(pair, rows, columns, out)
         outcomes = np.empty(pair.stack, np.int8)
@@ -82,8 +82,9 @@ class SmallProducts:
     def _write(
         self, rows: np.ndarray, columns: np.ndarray, bits: int, out: np.ndarray, outcomes: np.ndarray
     ) -> int:
-        """Write real products to contiguous memory of their results; return the largest outcome."""
+        """Write products to contiguous memory; return the largest of their outcomes."""
         form, (m, k, n) = compiled(FORM), self._sizes
+        rows, columns = _real_stacks(rows, columns)
         target = out.reshape(len(rows) * m, -1)
         if out.dtype != np.float64:
             target = np.empty((len(target), n)) if self._narrow else target.view(np.float64)

@@ -52,10 +52,10 @@ class Factor:
     ) -> None:
         self.matrix, self.on_gpu = matrix, is_cupy(matrix)
         self.side = side
-        *of_stack, m, n = matrix.shape
-        self.rows, self.k = (n, m) if side else (m, n)
-        if of_stack:
-            self.rows *= of_stack[0]
+        shape = matrix.shape
+        self.rows, self.k = (shape[-1], shape[-2]) if side else (shape[-2], shape[-1])
+        if len(shape) == 3:
+            self.rows *= shape[0]
         self.stack = stack
         self.prepared = prepared
         self.equilibrated = equilibrated

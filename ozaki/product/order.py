@@ -27,8 +27,7 @@ class StreamOrder:
 
 def exclusive_use(*orders: StreamOrder | None) -> AbstractContextManager[None]:
     """Give this thread and stream, within the context, the operands of these orders to itself."""
-    shared = [x for x in orders if x is not None]
-    return _in_order(shared) if shared else _ANY_ORDER
+    return _in_order([x for x in orders if x is not None]) if any(orders) else _ANY_ORDER
 
 
 _ANY_ORDER: AbstractContextManager[None] = nullcontext()

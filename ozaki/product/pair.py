@@ -136,6 +136,11 @@ def _meets_its_transpose(x: Any, y: Any) -> bool:
     return np.array_equal(x[0], y[:, 0].conj()) and np.array_equal(x, y.conj().T)
 
 
+def _turned(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return lengths or strides of axes with the last two of them swapped."""
+    return axes[::-1] if len(axes) == 2 else (*axes[:-2], axes[-1], axes[-2])
+
+
 def is_own_transpose(x: Any, y: Any) -> bool:
     """Return whether y is x with its last two axes swapped, in the same memory.
 
@@ -143,9 +148,6 @@ def is_own_transpose(x: Any, y: Any) -> bool:
     >>> is_own_transpose(x, x.T), is_own_transpose(x, x.T.copy())
     (True, False)
     """
-    if x.ndim < 2 or x.ndim != y.ndim or x.dtype != y.dtype:
-        return False
-    turned = x.swapaxes(-1, -2)
-    if turned.shape != y.shape or turned.strides != y.strides:
+    if x.ndim < 2 or _turned(x.strides) != y.strides or _turned(x.shape) != y.shape or x.dtype != y.dtype:
         return False
     return bool(x.data.ptr == y.data.ptr if is_cupy(x) else x.ctypes.data == y.ctypes.data)
