@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Container, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.exceptions import AxisError
@@ -74,27 +75,41 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
     """
     if accuracy is not None:
         check_accuracy(accuracy)
-    check_subscripts(subscripts, len(operands))
     tensors = [as_array(x, f"operand {i}") for i, x in enumerate(operands)]
+    labels, output, path = planned(subscripts, tuple([x.shape for x in tensors]), optimize)
     check_same_device(**{f"operand {i}": x for i, x in enumerate(tensors)})
     tensors = [exactly(f"operand {i}", x, result_dtype(x, x)) for i, x in enumerate(tensors)]
-    labels, output, path = planned(subscripts, [x.shape for x in tensors], optimize)
     if len(tensors) == 1:
         return _summed(tensors[0], labels[0], output)[()]
-    return pair_by_pair(tensors, labels, output, path, partial(_contracted, accuracy=accuracy))[()]
+    contract = partial(_contracted, accuracy=accuracy)
+    return pair_by_pair(tensors, [*labels], output, path, contract)[()]
 
 
 def planned(
-    subscripts: str, shapes: Sequence[tuple[int, ...]], optimize: Any
-) -> tuple[list[Labels], str, Sequence[tuple[int, ...]]]:
-    """Return the labels of each tensor, those of the result, and the path by which one tensor remains."""
+    subscripts: Any, shapes: tuple[tuple[int, ...], ...], optimize: Any
+) -> tuple[Sequence[Labels], str, Sequence[tuple[int, ...]]]:
+    """Return the labels of each tensor, those of the result, and the path by which one tensor remains.
+
+    Raises TypeError or ValueError for subscripts that are none, or do not fit arrays of these shapes.
+    """
+    named = type(subscripts) is str and type(optimize) in (str, bool, NoneType)
+    return (_plan_by_name if named else _plan)(subscripts, shapes, optimize)
+
+
+def _plan(
+    subscripts: Any, shapes: tuple[tuple[int, ...], ...], optimize: Any
+) -> tuple[Sequence[Labels], str, Sequence[tuple[int, ...]]]:
+    check_subscripts(subscripts, len(shapes))
     try:
         inputs, output, _ = parse_einsum_input((subscripts, *shapes), shapes=True)
     except ValueError as error:
         raise ValueError(f"subscripts {subscripts!r} do not fit arrays of shapes {shapes}: {error}") from None
-    labels: list[Labels] = inputs.split(",")
+    labels = tuple(inputs.split(","))
     lengths_of(shapes, labels)
     return labels, output, _path(f"{inputs}->{output}", shapes, optimize)
+
+
+_plan_by_name = lru_cache(1024)(_plan)
 
 
 def pair_by_pair(
@@ -148,10 +163,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Ar
     array([12., 12.])
     """
     a, b = as_array(a, "a"), as_array(b, "b")
-    of_a, of_b = _summed_axes(a, b, axes)
-    left = [("a", i) for i in range(a.ndim)]
-    right = [left[of_a[of_b.index(j)]] if j in of_b else ("b", j) for j in range(b.ndim)]
-    out = [x for x in (*left, *right) if not (x in left and x in right)]
+    labels = _labels_of_numbers if type(axes) is int else _labels
+    left, right, out = labels(a.shape, b.shape, axes)
     return _contracted(a, left, b, right, out, accuracy)
 
 
@@ -167,8 +180,12 @@ def inner(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
     np.float64(1.0)
     """
     a, b = as_array(a, "a"), as_array(b, "b")
-    axes = ((-1,), (-1,)) if a.ndim and b.ndim else 0
-    return tensordot(a, b, axes, accuracy=accuracy)[()]
+    if not (a.ndim and b.ndim):
+        return tensordot(a, b, 0, accuracy=accuracy)[()]
+    left, right = tuple(range(a.ndim)), tuple(range(-b.ndim, 0))
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(f"the last axes of a and b are of different lengths: shapes {a.shape} and {b.shape}")
+    return _contracted(a, (*left[:-1], -1), b, right, (*left[:-1], *right[:-1]), accuracy)[()]
 
 
 @public("Contractions")
@@ -207,14 +224,17 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
     for name, z in (("x", x), ("y", y)):
         if not -z.ndim <= axis < z.ndim:
             raise AxisError(f"axis {axis} is none of {name}, of shape {z.shape}")
-    shapes, xp, dtype = f"{x.shape} and {y.shape}", check_same_device(x=x, y=y), result_dtype(x, y)
-    x, y = (xp.moveaxis(exactly(name, z, dtype), axis, -1) for name, z in (("x", x), ("y", y)))
+    of_x, of_y, xp, dtype = x.shape, y.shape, check_same_device(x=x, y=y), result_dtype(x, y)
+    x, y = exactly("x", x, dtype), exactly("y", y, dtype)
+    if axis != -1:
+        x, y = xp.moveaxis(x, axis, -1), xp.moveaxis(y, axis, -1)
     if not _pair_up(x.shape, y.shape):
         raise ValueError(
-            f"x and y must be of one length along axis {axis} and broadcast, got shapes {shapes}"
+            f"x and y must be of one length along axis {axis} and broadcast, got shapes {of_x} and {of_y}"
         )
     x = conjugated(x) if x.dtype.kind == "c" else x
-    x, y = xp.broadcast_arrays(x, y)
+    if x.shape != y.shape:
+        x, y = xp.broadcast_arrays(x, y)
     return _dots(x, y, accuracy)[()]
 
 
@@ -247,6 +267,8 @@ def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
 
 def _pair_up(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> bool:
     """Return whether stacks of vectors have vectors of one length and broadcast."""
+    if of_x == of_y:
+        return True
     try:
         np.broadcast_shapes(of_x[:-1], of_y[:-1])
     except ValueError:
@@ -295,24 +317,42 @@ def _path(equation: str, shapes: Sequence[tuple[int, ...]], optimize: Any) -> Se
         ) from None
 
 
-def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
+def _labels(
+    of_a: tuple[int, ...], of_b: tuple[int, ...], axes: Any
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    """Return labels of the axes of tensors of these shapes, and of their product, summed over some axes."""
+    first, second = _summed_axes(of_a, of_b, axes)
+    left = [("a", i) for i in range(len(of_a))]
+    right = [left[first[second.index(j)]] if j in second else ("b", j) for j in range(len(of_b))]
+    return tuple(left), tuple(right), tuple(x for x in (*left, *right) if not (x in left and x in right))
+
+
+_labels_of_numbers = lru_cache(1024)(_labels)
+"""The same, where axes are their number."""
+
+
+def _summed_axes(
+    shape_of_a: tuple[int, ...], shape_of_b: tuple[int, ...], axes: Any
+) -> tuple[list[int], list[int]]:
     """Return the axes of a and of b that are summed over together, counted from 0."""
+    shapes = shape_of_a, shape_of_b
+    of_both = tuple(map(len, shapes))
     if isinstance(axes, int | np.integer):
-        if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise AxisError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
-        axes = range(a.ndim - axes, a.ndim), range(axes)
+        if not 0 <= axes <= min(of_both):
+            raise AxisError(f"axes must be from 0 to {min(of_both)}, got {axes}")
+        axes = range(of_both[0] - axes, of_both[0]), range(axes)
     try:
         of_a, of_b = ([operator.index(i) for i in np.atleast_1d(of_x).tolist()] for of_x in axes)
     except (TypeError, ValueError):
         raise TypeError(f"axes must be an integer, or two sequences of integers, got {axes!r}") from None
-    for x, of_x in ((a, of_a), (b, of_b)):
-        if any(not -x.ndim <= i < x.ndim for i in of_x):
-            raise AxisError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
-        of_x[:] = (i % x.ndim for i in of_x)
+    for ndim, of_x in zip(of_both, (of_a, of_b), strict=True):
+        if any(not -ndim <= i < ndim for i in of_x):
+            raise AxisError(f"axes {axes} do not fit arrays of shapes {shape_of_a} and {shape_of_b}")
+        of_x[:] = (i % ndim for i in of_x)
         if len({*of_x}) < len(of_x):
             raise ValueError(f"axes {axes} name an axis twice")
-    if [a.shape[i] for i in of_a] != [b.shape[j] for j in of_b]:
-        raise ValueError(f"axes {axes} are of different lengths in arrays of shapes {a.shape} and {b.shape}")
+    if [shape_of_a[i] for i in of_a] != [shape_of_b[j] for j in of_b]:
+        raise ValueError(f"axes {axes} are of different lengths in shapes {shape_of_a} and {shape_of_b}")
     return of_a, of_b
 
 
@@ -336,28 +376,75 @@ def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, acc
     What is summed over of one tensor alone are the words of its sums, along which the other is broadcast.
     """
     (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
-    x, of_x = _summed_alone(x, of_x, y, {*of_y, *out})
-    y, of_y = _summed_alone(y, of_y, x, {*of_x, *out})
-    lengths = lengths_of((x.shape, y.shape), (of_x, of_y))
+    x, of_x = _summed_alone(x, of_x, y, {*of_y, *out}, "words of x")
+    y, of_y = _summed_alone(y, of_y, x, {*of_x, *out}, "words of y")
+    left, right, result = _as_product(x.shape, tuple(of_x), y.shape, tuple(of_y), tuple(out))
+    multiply = _dots if left.are_vectors else matmul
+    return result(multiply(left(x), right(y), accuracy=accuracy))
+
+
+class _Layout(NamedTuple):
+    """How a tensor's numbers become those of another one: each step is left out where it changes nothing.
+
+    Attributes
+    ----------
+    ones : the tensor's shape with axes of length 1 for the labels that it lacks.
+    lengths : to which these broadcast.
+    axes : their new order.
+    shape : of the result: a stack of matrices, or of vectors, or a tensor.
+    are_vectors : whether these are vectors.
+    """
+
+    ones: tuple[int, ...] | None
+    lengths: tuple[int, ...] | None
+    axes: tuple[int, ...] | None
+    shape: tuple[int, ...] | None
+    are_vectors: bool = False
+
+    def __call__(self, x: Array) -> Array:
+        x = x if self.ones is None else x.reshape(self.ones)
+        x = x if self.lengths is None else namespace(x).broadcast_to(x, self.lengths)
+        x = x if self.axes is None else x.transpose(self.axes)
+        return x if self.shape is None else x.reshape(self.shape)
+
+
+@lru_cache(1024)
+def _as_product(
+    shape_of_x: tuple[int, ...],
+    of_x: tuple[Any, ...],
+    shape_of_y: tuple[int, ...],
+    of_y: tuple[Any, ...],
+    out: tuple[Any, ...],
+) -> tuple[_Layout, _Layout, _Layout]:
+    """Return how two tensors become matrices, or vectors, and how the product of these becomes the result."""
+    lengths = lengths_of((shape_of_x, shape_of_y), (of_x, of_y))
     inner = [label for label in lengths if label not in out]
     batch = [label for label in out if label in of_x and label in of_y]
     rows, columns = ([label for label in of if label in out and label not in batch] for of in (of_x, of_y))
+    are_vectors = not (rows or columns)
 
-    def matrices(z: Array, of_z: Labels, *groups: Labels) -> Array:
+    def layout(shape: tuple[int, ...], labels: Labels, *groups: Labels) -> _Layout:
         wanted = [*batch, *chain(*groups)]
-        missing = [label for label in wanted if label not in of_z]
-        z, of_z = z.reshape(z.shape + (1,) * len(missing)), [*of_z, *missing]
-        z = namespace(z).broadcast_to(z, [lengths[label] for label in of_z])
-        shape = [lengths[label] for label in batch] + [math.prod(lengths[x] for x in g) for g in groups]
-        return z.transpose([of_z.index(label) for label in wanted]).reshape(shape)
+        missing = [label for label in wanted if label not in labels]
+        ones, labels = (*shape, *[1] * len(missing)), [*labels, *missing]
+        full = tuple(lengths[label] for label in labels)
+        axes = tuple(labels.index(label) for label in wanted)
+        turned = tuple(lengths[label] for label in wanted)
+        merged = *(lengths[label] for label in batch), *(math.prod(lengths[x] for x in g) for g in groups)
+        return _Layout(
+            ones if missing else None,
+            full if full != ones else None,
+            axes if axes != tuple(range(len(axes))) else None,
+            merged if merged != turned else None,
+            are_vectors,
+        )
 
-    if rows or columns:
-        result = matmul(matrices(x, of_x, rows, inner), matrices(y, of_y, inner, columns), accuracy=accuracy)
-    else:
-        result = _dots(matrices(x, of_x, inner), matrices(y, of_y, inner), accuracy)
     made = [*batch, *rows, *columns]
-    result = result.reshape([lengths[label] for label in made])
-    return result.transpose([made.index(label) for label in out])
+    kinds = ([inner], [inner]) if are_vectors else ([rows, inner], [inner, columns])
+    left, right = layout(shape_of_x, of_x, *kinds[0]), layout(shape_of_y, of_y, *kinds[1])
+    axes = tuple(made.index(label) for label in out)
+    apart = tuple(lengths[label] for label in made) if not are_vectors else None
+    return left, right, _Layout(apart, None, axes if axes != tuple(range(len(axes))) else None, None)
 
 
 def _dots(x: Array, y: Array, accuracy: Accuracy) -> Array:
@@ -383,12 +470,16 @@ def _dots(x: Array, y: Array, accuracy: Accuracy) -> Array:
     return result
 
 
-def _summed_alone(x: Array, of_x: Labels, y: Array, others: Container[Any]) -> tuple[Array, Labels]:
+def _summed_alone(
+    x: Array, of_x: Labels, y: Array, others: Container[Any], label: str
+) -> tuple[Array, Labels]:
     """Return the exact sums of a tensor over labels that no others are: words, along a label of their own.
 
     The tensor as it is where there is nothing to add, or where words, or y, are not finite.
     """
-    kept = [i for i, label in enumerate(of_x) if label in others]
+    if all(map(others.__contains__, of_x)):
+        return x, of_x
+    kept = [i for i, name in enumerate(of_x) if name in others]
     shape = tuple(x.shape[i] for i in kept)
     if x.size <= math.prod(shape):
         return x, of_x
@@ -398,11 +489,13 @@ def _summed_alone(x: Array, of_x: Labels, y: Array, others: Container[Any]) -> t
     if not bool(xp.isfinite(largest).all() and xp.isfinite(y).all()):
         return x, of_x
     found = [largest, *words]  # the last of several is 0
-    return xp.stack(found[:-1] or found), [object(), *(of_x[i] for i in kept)]
+    return xp.stack(found[:-1] or found), [label, *(of_x[i] for i in kept)]
 
 
-def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
+def _diagonal(x: Array, of_x: Labels) -> tuple[Array, Labels]:
     """Return a tensor whose labels are distinct: of axes that share one, the diagonal."""
+    if len({*of_x}) == len(of_x):
+        return x, of_x
     labels = list(of_x)
     while len({*labels}) < len(labels):
         label = next(label for label in labels if labels.count(label) > 1)
