@@ -1,7 +1,8 @@
 """Texts as CUDA kernels: a trace is printed, one line an operation, and nothing is contracted.
 
-A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in the state's flags; a
-second kernel, of the longer text, takes those, and integers on the host what even that leaves.
+A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in the flags; a second
+kernel, of the longer text, takes those, and integers on the host what even that leaves. Whether there are
+any is the one thing that the host waits for: the kernels write it to the host's own memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.graphs import capturing
 from multiword.runtime.kernels import expanded, from_text, literal
+from multiword.runtime.readback import Readback
 from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
@@ -22,8 +25,9 @@ from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 THREADS, BLOCKS = 256, 16
 """Threads of a block, and blocks to a multiprocessor."""
 
-_COUNTS = 2
-"""Words of the state before its flags: how many numbers either text has left undecided."""
+_SELDOM = {4: 1 << 18, 8: 1 << 12}
+"""Up to how many numbers, of so many bytes, the first text mostly decides: it leaves one float32 number of a
+million, and one float64 number of ten thousand."""
 
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "shr": ">>"}
@@ -37,29 +41,36 @@ __device__ double single(double x) {{ return widened(narrowed(x)); }}
 
 
 def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
-    """Write a function's values of flat arrays to `out`, which may be the first of them, but no other."""
-    cupy = import_cupy()
+    """Write a function's values of flat arrays to `out`, which may be the first of them, but no other.
+
+    Of many numbers both texts are launched at once: waiting in between takes longer than a text for nothing.
+    RuntimeError in a CUDA graph that the caller captures, where nothing can be waited for.
+    """
     if not out.size:
         return
-    of_single = out.dtype == np.float32
-    state = cupy.zeros(_COUNTS + (out.size + 31) // 32, np.uint32)
-    _launch(name, of_single, False, x, out, state)
-    if not int(state[0]):
-        return
-    _launch(name, of_single, True, [out, *x[1:]], out, state)
-    if not int(state[1]):
-        return
-    bits = cupy.unpackbits(state[_COUNTS:].view(np.uint8), bitorder="little")
+    if capturing():
+        raise RuntimeError("a function of an array waits for the device, which a capture of a graph forbids")
+    cupy, undecided = import_cupy(), Readback(2, np.uint32)
+    flags = cupy.empty((out.size + 31) // 32, np.uint32)
+    for texts in [[False], [True]] if out.size <= _SELDOM[out.itemsize] else [[False, True]]:
+        for last in texts:
+            _launch(name, last, [out, *x[1:]] if last else x, out, flags, undecided.address)
+        undecided.send()
+        if not undecided.look()[int(last)]:
+            return
+    bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
     where = cupy.flatnonzero(bits[: out.size])
     arguments = [a[where].get() for a in (out, *x[1:])]
     out[where] = cupy.asarray(by_integers(name, out.dtype, arguments))
 
 
-def _launch(name: str, of_single: bool, last: bool, x: Sequence[Array], out: Array, state: Array) -> None:
+def _launch(
+    name: str, last: bool, x: Sequence[Array], out: Array, flags: Array, undecided: np.uint64
+) -> None:
     device = out.data.device_id
     grid = min(_processors(device) * BLOCKS, -(-out.size // THREADS))
-    arguments = (*x, out, state, np.int64(out.size))
-    _kernel(name, of_single, last, device)((grid,), (THREADS,), arguments)
+    arguments = (*x, out, flags, undecided, np.int64(out.size))
+    _kernel(name, out.dtype == np.float32, last, device)((grid,), (THREADS,), arguments)
 
 
 @cache
@@ -74,7 +85,7 @@ def _kernel(name: str, of_single: bool, last: bool, device: int) -> Any:
 
 
 def source(name: str, of_single: bool, last: bool) -> str:
-    """Return the kernel of a text in CUDA."""
+    """Return the kernel of a text in CUDA: undecided[last] becomes 1 if there are such numbers."""
     program = Program(name, of_single, last)
     kind = "float" if of_single else "double"
     names = "xy"[: program.arguments]
@@ -83,9 +94,9 @@ def source(name: str, of_single: bool, last: bool) -> str:
     live = "i < n" if not last else "(flags[i >> 5] >> (i & 31) & 1)"
     return f"""{HEADER}{device_function(program, "text")}
 extern "C" __global__
-void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
-  unsigned *count = state + {int(last)}, *flags = state + {_COUNTS};
+void elementary({parameters}{kind}* out, unsigned* flags, unsigned* undecided, long long n) {{
   long long padded = (n + 31) & ~31LL, step = (long long)gridDim.x * blockDim.x;
+  bool some = false;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < padded; i += step) {{
     bool doubt = false;
     if ({live}) {{
@@ -94,11 +105,11 @@ void elementary({parameters}{kind}* out, unsigned* state, long long n) {{
       out[i] = doubt ? x[i] : {"canonical<float>(value)" if of_single else "value"};
     }}
     unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
-    if ((i & 31) == 0) {{
-      flags[i >> 5] = doubts;
-      if (doubts) atomicAdd(count, __popc(doubts));
-    }}
+    if ((i & 31) == 0) flags[i >> 5] = doubts;
+    some |= doubt;
   }}
+  // The host's memory is far: a block writes to it once, if at all.
+  if (__syncthreads_or(some) && threadIdx.x == 0) undecided[{int(last)}] = 1;
 }}
 """
 
