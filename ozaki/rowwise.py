@@ -27,7 +27,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.parallel import over_rows
-from ozaki import rowwise_cuda
+from ozaki import rowwise_cuda, rowwise_norms
 from ozaki.elementary.api import FORMATS, apply, float_of
 from ozaki.public import public
 from ozaki.sums.api import mean, sum
@@ -39,6 +39,10 @@ _MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
 
 Compute = Callable[[Array, int], Array]
 """compute(x, axis): float64 results of x along an axis, which one of one number a row still has."""
+
+Kernel = Callable[..., tuple[Array, Array | None] | None]
+"""kernel(rows, weight, bias): results of rows on a GPU, in their dtype, and which are in doubt, if some are;
+None where it does not take such rows."""
 
 
 @public("Functions of rows", torch="softmax", jax="softmax")
@@ -79,7 +83,7 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
         powers /= sum(powers, along, keepdims=True)
         return powers
 
-    return _each(x, axis, out, compute, kernel="softmax")
+    return _each(x, axis, out, compute, _softmax_kernel("softmax"))
 
 
 @public("Functions of rows", torch="log_softmax", jax="log_softmax")
@@ -101,7 +105,7 @@ def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
         result -= _log_of_sum(rows, largest, along)
         return result
 
-    return _each(x, axis, out, compute, kernel="log_softmax")
+    return _each(x, axis, out, compute, _softmax_kernel("log_softmax"))
 
 
 @public("Functions of rows", torch="logsumexp", jax="logsumexp")
@@ -126,7 +130,7 @@ def logsumexp(x: Array, axis: Axis = None, out: Out = None, keepdims: bool = Fal
         result = largest + _log_of_sum(rows, largest, along)
         return namespace(rows).where(abs(largest) == np.inf, largest, result)
 
-    return _reduced(x, axis, out, keepdims, compute, -np.inf, kernel="logsumexp")
+    return _reduced(x, axis, out, keepdims, compute, -np.inf, _softmax_kernel("logsumexp"))
 
 
 @public("Functions of rows", torch="layer_norm", jax="layer_norm")
@@ -163,7 +167,7 @@ def layer_norm(
         centred *= _scale(centred, along, eps)
         return centred
 
-    return _each(x, axis, out, compute, weight, bias)
+    return _each(x, axis, out, compute, _norm_kernel("layer_norm", eps), weight, bias)
 
 
 def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
@@ -172,7 +176,8 @@ def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
     def compute(rows: Array, along: int) -> Array:
         return _scale(rows - mean(rows, along, keepdims=True), along, eps)
 
-    result: Array = _reduced(x, axis, None, True, compute, np.nan)
+    kernel = _norm_kernel("inverse_deviation", eps)
+    result: Array = _reduced(x, axis, None, True, compute, np.nan, kernel)
     return result
 
 
@@ -197,7 +202,7 @@ def rms_norm(
     def compute(rows: Array, along: int) -> Array:
         return rows * _scale(rows, along, eps)
 
-    return _each(x, axis, out, compute, weight)
+    return _each(x, axis, out, compute, _norm_kernel("rms_norm", eps), weight)
 
 
 @public("Functions of rows")
@@ -261,24 +266,38 @@ def _put_first(powers: Array, first: Array, along: int) -> None:
     powers[index] = xp.where(powers[index] == 1.0, 0.0, powers[index])
 
 
-def _each(x: Any, axis: Axis, out: Out, compute: Compute, *affine: Any, kernel: str = "") -> Any:
-    """Return as many numbers as x has, times a weight and plus a bias.
+def _softmax_kernel(kind: str) -> Kernel:
+    def kernel(rows: Array) -> tuple[Array, Array | None]:
+        wide = rows if rows.dtype.name in rowwise_cuda.TYPES else to_float64(rows)
+        result, doubtful = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
+        return result if wide is rows else _rounded(result, rows.dtype), doubtful
 
-    kernel : what `rowwise_cuda` computes in place of `compute`, on a GPU.
-    """
+    return kernel
+
+
+def _norm_kernel(kind: str, eps: float) -> Kernel:
+    return lambda rows, *affine: rowwise_norms.run(kind, rows, float(eps), *affine)
+
+
+def _each(x: Any, axis: Axis, out: Out, compute: Compute, kernel: Kernel, *affine: Array | None) -> Any:
+    """Return as many numbers as x has, times a weight and plus a bias."""
     x, dtype = _floats(x)
     axes = tuple(sorted(axes_of(axis, x.ndim)))
     if out is not None:
         check_out(out, x, x.shape, dtype)
-    result = _by_rows(x, axes, compute, dtype, False, kernel)
-    for operator, name, values in zip((_times, _plus), ("weight", "bias"), affine, strict=False):
-        if values is not None:
-            result = operator(result, _along(values, name, x, axes, dtype), dtype)
-    return deliver(result, out)
+    given = zip(affine, ("weight", "bias"), strict=False)
+    of_row = [None if v is None else _along(v, name, x, axes, dtype) for v, name in given]
+    return deliver(_by_rows(x, axes, compute, dtype, False, kernel, *of_row), out)
 
 
 def _reduced(
-    x: Any, axis: Axis, out: Out, keepdims: bool, compute: Compute, empty: float, kernel: str = ""
+    x: Any,
+    axis: Axis,
+    out: Out,
+    keepdims: bool,
+    compute: Compute,
+    empty: float,
+    kernel: Kernel | None = None,
 ) -> Any:
     """Return a number for each row; `empty` for those of nothing."""
     x, dtype = _floats(x)
@@ -303,7 +322,13 @@ def _floats(x: Any) -> tuple[Array, np.dtype]:
 
 
 def _by_rows(
-    x: Array, axes: Sequence[int], compute: Compute, dtype: np.dtype, reduced: bool, kernel: str
+    x: Array,
+    axes: Sequence[int],
+    compute: Compute,
+    dtype: np.dtype,
+    reduced: bool,
+    kernel: Kernel | None,
+    *affine: Array | None,
 ) -> Array:
     """Return results of rows, in float64 and rounded: on a CPU of as many at once as a cache holds.
 
@@ -321,9 +346,12 @@ def _by_rows(
             return compute(xp.ascontiguousarray(part.T), 0).T
         return compute(xp.ascontiguousarray(part), 1)
 
+    def on_gpu(part: Array) -> Array:
+        return _affine(_rounded(computed(part), dtype), *affine)
+
     if is_cupy(x):
         with quietly(x):
-            result = _on_gpu(rows, computed, dtype, kernel)
+            result = _on_gpu(rows, on_gpu, kernel, affine)
     else:
         result = np.empty((count, 1 if reduced else n), dtype)
 
@@ -333,25 +361,30 @@ def _by_rows(
                 _store(computed(part), result[block])
 
         over_rows(work, count, n, ROW_BLOCK)
+        result = _affine(result, *affine)
     if reduced:
         return result.reshape([x.shape[a] for a in kept])
     return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
 
 
-def _on_gpu(rows: Array, compute: Callable[[Array], Array], dtype: np.dtype, kernel: str) -> Array:
-    """Return results of rows, rounded: by a kernel where there is one, but for what it leaves in doubt."""
-    if not kernel:
-        return _rounded(compute(rows), dtype)
-    if rows.dtype.name not in rowwise_cuda.TYPES:
-        rows = to_float64(rows)
-    result, doubtful = rowwise_cuda.run(kernel, namespace(rows).ascontiguousarray(rows))
+def _on_gpu(
+    rows: Array,
+    compute: Callable[[Array], Array],
+    kernel: Kernel | None,
+    affine: Sequence[Array | None],
+) -> Array:
+    """Return results of rows, rounded: by a kernel where one takes them, but for what it leaves in doubt."""
+    done = kernel and kernel(rows, *affine)
+    if not done:
+        return compute(rows)
+    result, doubtful = done
     if doubtful is not None:
-        result[doubtful] = _rounded(compute(rows[doubtful]), result.dtype)
-    return result if result.dtype == dtype else _rounded(result, dtype)
+        result[doubtful] = compute(rows[doubtful])
+    return result
 
 
 def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtype) -> Array:
-    """Return a weight or bias in a shape that broadcasts to that of x."""
+    """Return a weight or bias as numbers of a row."""
     values = as_array(values, name)
     check_same_device(x=x, **{name: values})
     shape = tuple(x.shape[a] for a in axes)
@@ -359,17 +392,17 @@ def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtyp
         raise (TypeError if values.dtype != dtype else ValueError)(
             f"{name} must be {dtype} of shape {shape}, got {values.dtype} of shape {values.shape}"
         )
-    return to_float64(values).reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+    return namespace(values).ascontiguousarray(values).reshape(-1)
 
 
-def _times(x: Array, weight: Array, dtype: np.dtype) -> Array:
-    with quietly(weight):
-        return _rounded(to_float64(x) * weight, dtype)
-
-
-def _plus(x: Array, bias: Array, dtype: np.dtype) -> Array:
-    with quietly(bias):
-        return _rounded(to_float64(x) + bias, dtype)
+def _affine(rows: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
+    """Return rows times a weight, rounded, plus a bias, rounded."""
+    with quietly(rows):
+        if weight is not None:
+            rows = _rounded(to_float64(rows) * to_float64(weight), rows.dtype)
+        if bias is not None:
+            rows = _rounded(to_float64(rows) + to_float64(bias), rows.dtype)
+    return rows
 
 
 def _store(x: np.ndarray, out: np.ndarray) -> None:

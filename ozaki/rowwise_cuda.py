@@ -31,15 +31,15 @@ _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
 _FEW_SHORT = 4096
 """Rows beyond which a thread has one of fewer than SHORT_ROW numbers."""
 
-_MOST_KEPT = 4096
+MOST_KEPT = 4096
 """Numbers of a row that one block has: its shared memory has 48 KB, of which 14 are for threads, and the rest
 for powers, which softmax of longer rows computes twice."""
 
 _LONG_SHARE, _STEP = 8, 4
 """Numbers that a thread has of a short row, at most, and the multiples of which it has of a longer one."""
 
-_LONG_TO_ENCLOSE = 1024
-"""Numbers up to which a warp encloses a row, before a block does."""
+_LONG_FOR_REGISTERS = 1024
+"""Numbers of a row that a warp has in registers at most; a block has those of a longer one."""
 
 _PARTS, _LEAST_PART = 4, 1024
 """Parts to a multiprocessor at most, and numbers of one at least, where longer rows are divided."""
@@ -58,45 +58,66 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     """
     xp, (count, n) = namespace(rows), rows.shape
     out = xp.empty((count, 1), rows.dtype) if kind == "logsumexp" else xp.empty_like(rows)
-    words = (count + 31) // 32
-    # Whether rows are marked by the enclosures, their bits, and those of rows that are left in doubt.
-    state = xp.zeros(1 + 2 * words, np.uint32)
-    enclosed = rows.dtype == np.float32 and 1 < n <= _MOST_KEPT
+    enclosed, words = rows.dtype == np.float32 and 1 < n <= MOST_KEPT, (count + 31) // 32
+    marked = xp.zeros(
+        1 + 2 * words, np.uint32
+    )  # whether enclosures mark rows, their bits, those left in doubt
     if enclosed:
-        _enclose(kind, rows, out, state)
-    doubt = Readback(1, np.uint32)
-    told = (state[1 + words :], doubt.address)
+        _enclose(kind, rows, out, marked)
+    doubts = Doubts(marked[1 + words :])
     parts, size = _division(count, n)
-    if parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
-        _in_parts(kind, rows, out, told, parts, size)
+    if parts > 1 or (kind == "softmax" and n > MOST_KEPT):
+        _in_parts(kind, rows, out, doubts, parts, size)
     else:
-        _at_once(kind, rows, out, state if enclosed else None, told)
-    doubt.send()
-    if not doubt.look()[0]:
-        return out, None
-    return out, xp.flatnonzero(xp.unpackbits(told[0].view(np.uint8), bitorder="little")[:count])
+        _at_once(kind, rows, out, marked if enclosed else None, doubts)
+    return out, doubts.rows(count)
+
+
+class Doubts:
+    """Which rows are left in doubt: a bit for each on the device, and on the host whether there is one.
+
+    Attributes
+    ----------
+    arguments : of the kernels that say so.
+    """
+
+    def __init__(self, bits: Array) -> None:
+        self._bits, self._some = bits, Readback(1, np.uint32)
+        self.arguments = (bits, self._some.address)
+
+    def rows(self, count: int) -> Array | None:
+        """Return which of so many rows, once the launches before are done; None if none is."""
+        self._some.send()
+        if not self._some.look()[0]:
+            return None
+        xp = namespace(self._bits)
+        return xp.flatnonzero(xp.unpackbits(self._bits.view(np.uint8), bitorder="little")[:count])
 
 
 def _enclose(kind: str, rows: Array, out: Array, marked: Array) -> None:
     """Write the results of rows, of which those that enclosures leave in doubt are marked."""
     count, n = rows.shape
-    team, numbers = enclosing(n)
+    team, numbers = team_of(n)
     kernel = _kernel("quick_rows", kind, "float32", team, rows.data.device_id, numbers)
-    threads = max(team, WARP * _WARPS)
-    blocks = _blocks(-(-count // (threads // team)))
-    kernel((blocks,), (threads,), (rows, out, marked, np.int64(count), np.int64(n)))
+    launch_teams(kernel, team, count, (rows, out, marked, np.int64(count), np.int64(n)))
 
 
-def enclosing(n: int) -> tuple[int, int]:
-    """Return how many threads enclose a row of n numbers, and how many of them each thread has."""
+def team_of(n: int) -> tuple[int, int]:
+    """Return how many threads have a row of n numbers in registers, and how many of them each has."""
     if n <= _LONG_SHARE * WARP:
         team = 1 << max(0, (n - 1) // _LONG_SHARE).bit_length()
         return team, -(-n // team)
-    team = WARP if n <= _LONG_TO_ENCLOSE else MOST_THREADS
+    team = WARP if n <= _LONG_FOR_REGISTERS else MOST_THREADS
     return team, -(-n // (team * _STEP)) * _STEP
 
 
-def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, told: tuple[Any, ...]) -> None:
+def launch_teams(kernel: Any, team: int, count: int, arguments: tuple[Any, ...]) -> None:
+    """Launch a kernel whose teams of so many threads have a row each."""
+    threads = max(team, WARP * _WARPS)
+    kernel((_blocks(-(-count * team // threads)),), (threads,), arguments)
+
+
+def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, doubts: Doubts) -> None:
     """Write the results of rows that a team of threads has each: of those marked, or of all."""
     count, n = rows.shape
     if marked is not None:
@@ -110,19 +131,19 @@ def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, told: tup
     kernel = _kernel("rows", kind, rows.dtype.name, team, rows.data.device_id)
     shared = 8 * teams * n if kind == "softmax" else 0
     bits = np.uint64(0) if marked is None else marked
-    arguments = (rows, out, bits, *told, np.int64(count), np.int64(n))
+    arguments = (rows, out, bits, *doubts.arguments, np.int64(count), np.int64(n))
     kernel((_blocks(-(-count_of_teams // teams)),), (team * teams,), arguments, shared_mem=shared)
 
 
-def _in_parts(kind: str, rows: Array, out: Array, told: tuple[Any, ...], parts: int, size: int) -> None:
+def _in_parts(kind: str, rows: Array, out: Array, doubts: Doubts, parts: int, size: int) -> None:
     """Write the results of rows that are divided among blocks."""
     xp, (count, n) = namespace(rows), rows.shape
     largest, sums = (xp.empty(count * parts * bytes_, np.uint8) for bytes_ in (_LARGEST, _SUM))
     sizes = tuple(map(np.int64, (count, n, parts, size)))
     for name, arrays in (
         ("largest_of_parts", (rows, largest)),
-        ("sums_of_parts", (rows, largest, sums, *told)),
-        ("results_of_parts", (rows, largest, sums, out, *told)),
+        ("sums_of_parts", (rows, largest, sums, *doubts.arguments)),
+        ("results_of_parts", (rows, largest, sums, out, *doubts.arguments)),
     ):
         kernel = _kernel(name, kind, rows.dtype.name, MOST_THREADS, rows.data.device_id)
         kernel((_blocks(count * parts),), (MOST_THREADS,), (*arrays, *sizes))
@@ -130,7 +151,7 @@ def _in_parts(kind: str, rows: Array, out: Array, told: tuple[Any, ...], parts: 
 
 def _division(count: int, n: int) -> tuple[int, int]:
     """Return how many parts a row has, enough of them to fill a GPU, and the numbers of a part."""
-    if n <= _MOST_KEPT:
+    if n <= MOST_KEPT:
         return 1, n
     parts = max(1, min(_PARTS * multiprocessors() // count, n // _LEAST_PART))
     size = -(-n // (parts * MOST_THREADS)) * MOST_THREADS

@@ -11,10 +11,12 @@ __device__ void tell(unsigned* bits, unsigned* any, long long row) {
   atomicOr(bits + (row >> 5), 1u << (row & 31));
 }
 
+template <class V> __device__ V exchanged(V mine, int other) { return __shfl_xor_sync(~0u, mine, other); }
+
 // What the threads of a team have, joined, for all of them. Every thread of the block calls it.
 template <class V, class Join> __device__ V of_team(V mine, Join join) {
 #pragma unroll
-  for (int other = min(TEAM, 32) / 2; other; other /= 2) mine = join(mine, __shfl_xor_sync(~0u, mine, other));
+  for (int other = min(TEAM, 32) / 2; other; other /= 2) mine = join(mine, exchanged(mine, other));
 #if TEAM > 32
   __shared__ V of_warp[TEAM / 32];
   of_warp[threadIdx.x / 32] = mine;

@@ -17,7 +17,7 @@ import pytest
 import ozaki
 from multiword.runtime.kernels import OPTIONS, expanded
 from ozaki import rowwise_cuda
-from ozaki.rowwise_cuda import MOST_THREADS, WARP, enclosing, quick_source, source
+from ozaki.rowwise_cuda import MOST_THREADS, WARP, quick_source, source, team_of
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
 
 KINDS = ("log_softmax", "softmax", "logsumexp")
@@ -36,7 +36,7 @@ using std::min;
 #define __global__
 #define __forceinline__
 #define __shared__ static
-#define __launch_bounds__(x)
+#define __launch_bounds__(...)
 static thread_local struct { long long x; } threadIdx, blockIdx, blockDim, gridDim;
 static pthread_barrier_t met;
 static int ready = pthread_barrier_init(&met, nullptr, 4);
@@ -59,6 +59,17 @@ static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dsqrt_rn(double x) { return sqrt(x); }
 static int __clzll(long long x) { return __builtin_clzll(x); }
 static int __ffs(unsigned x) { return __builtin_ffs(x); }
+static int any_of_block(int mine) {
+  static int found;
+  __syncthreads();
+  found = 0;
+  __syncthreads();
+  if (mine) found = 1;
+  __syncthreads();
+  return found;
+}
+static int __any_sync(unsigned, int mine) { return any_of_block(mine); }
+static int __syncthreads_or(int mine) { return any_of_block(mine); }
 static float larger_or_nan(float x, float y) { return x != x || x > y ? x : y; }
 template <class V> static V __shfl_xor_sync(unsigned, V x, int other) {
   static V of_thread[4];
@@ -74,6 +85,7 @@ static void atomicOr(unsigned* x, unsigned y) { __atomic_fetch_or(x, y, __ATOMIC
 """CUDA's words, for four threads of a CPU that are a block."""
 
 CONVERSION = re.compile(r'asm\("cvt[^"]*" : "=\w"\((\w+)\) : "\w"\((\w+)\)\);')
+OPERATION = re.compile(r'asm\("(add|mul).rn.f32[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);')
 MAXIMUM = re.compile(r'asm\("max.NaN[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);')
 OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 
@@ -81,6 +93,7 @@ OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 def for_host(text):
     """CUDA's source as C++, whose own conversions keep subnormal numbers."""
     text = MAXIMUM.sub(r"\1 = larger_or_nan(\2, \3);", CONVERSION.sub(r"\1 = \2;", text))
+    text = OPERATION.sub(lambda m: f"{m[2]} = {m[3]} {'+*'[m[1] == 'mul']} {m[4]};", text)
     text = OTHER.sub("", text)
     return SHIM + text.replace("extern __shared__ double powers[]", "static double powers[999]")
 
@@ -106,7 +119,7 @@ def test_compiles_without_contraction(kind, dtype, team):
 def test_enclosures_compile_without_contraction(kind):
     """CUDA's log1p compares halves of numbers as if they were float32; none of them is subnormal."""
     for n in (3, 768, 4096) if kind == "softmax" else (768,):
-        text = quick_source(kind, *enclosing(n))
+        text = quick_source(kind, *team_of(n))
         for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" and n == 768 else (ARCHITECTURE,):
             ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
             flushing = set(FLUSHING.findall(ptx))
@@ -128,7 +141,7 @@ def compiled(text, folder):
 def launched(library, name, blocks, arrays, *sizes):
     """Run a kernel, the last of its blocks first."""
     arguments = [a if a is None else ctypes.c_void_p(a.ctypes.data) for a in arrays]
-    arguments += [ctypes.c_longlong(n) for n in sizes]
+    arguments += [(ctypes.c_double if isinstance(n, float) else ctypes.c_longlong)(n) for n in sizes]
 
     def of_thread(thread):
         for block in reversed(range(blocks)):
@@ -291,7 +304,7 @@ def test_powers_are_as_near_as_the_bound_says(tmp_path):
 
 def test_threads_have_all_of_a_row():
     for n in range(2, 4097):
-        team, numbers = enclosing(n)
+        team, numbers = team_of(n)
         assert team * numbers >= n > team * (numbers - 4)
         assert team & (team - 1) == 0
         assert numbers <= 32

@@ -8,6 +8,7 @@ from ozaki import rowwise, rowwise_cuda
 from tests.gpu.same import same_on_the_gpu
 from tests.rowwise import DEFINITIONS, POSITIVE
 from tests.test_rowwise_cuda import KINDS, rows
+from tests.test_rowwise_norms import NORMS, cancelling
 
 pytestmark = pytest.mark.gpu
 
@@ -48,6 +49,29 @@ def test_rows_that_enclosures_leave_in_doubt_are_computed_by_kernels(name, monke
     monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
     for shape in ((1000, 768), (10_000, 20), (5, 3), (300, 2000)):
         same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_weights_and_biases(name, dtype):
+    """Of the last axis, of the first and of two; and of rows that one kernel does not take."""
+    rng, function = np.random.default_rng(7), getattr(ozaki, name)
+    for shape, axis in (((20_000, 768), 1), ((300, 70), 0), ((9, 30, 40), (2, 0)), ((3, 5000), 1)):
+        x = (rng.standard_normal(shape) + 100).astype(dtype)
+        axes = sorted(np.atleast_1d(axis))
+        weight, bias = (rng.standard_normal([shape[a] for a in axes]).astype(dtype) for _ in range(2))
+        same_on_the_gpu(lambda x, w: function(x, axis, w), x, weight)
+        if name == "layer_norm":
+            same_on_the_gpu(lambda x, w, b: function(x, axis, w, b), x, weight, bias)
+            same_on_the_gpu(lambda x, b: function(x, axis, None, b, eps=0.0), x, bias)
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_norms_in_doubt_are_computed_without_the_kernel(kind):
+    """Among others: only layer_norm and its scale have a mean of numbers that cancel."""
+    rng = np.random.default_rng(8)
+    x = np.vstack([cancelling(rng, 50), rng.standard_normal((300, 60)).astype(np.float32)])
+    same_on_the_gpu(NORMS[kind], x, axis=1, eps=1e-5)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -1,0 +1,52 @@
+"""Norms of layers of float32 rows on a GPU: one kernel, by the operations of the definition."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.kernels import expanded, from_text
+from ozaki.elementary.cuda import device_function
+from ozaki.elementary.tracing import Program
+from ozaki.rowwise_cuda import MOST_KEPT, Doubts, launch_teams, team_of
+
+
+def run(
+    kind: str, rows: Array, eps: float, weight: Array | None = None, bias: Array | None = None
+) -> tuple[Array, Array | None] | None:
+    """Return "layer_norm", "rms_norm" or "inverse_deviation" of rows, and which are in doubt, if some are.
+
+    None for rows that are not float32, or too long for a team's registers. weight and bias are contiguous,
+    and as long as a row; inverse_deviation is one number a row.
+    """
+    (count, n), xp = rows.shape, namespace(rows)
+    if rows.dtype != np.float32 or n > MOST_KEPT:
+        return None
+    rows = xp.ascontiguousarray(rows)
+    out = xp.empty((count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
+    doubts = Doubts(xp.zeros((count + 31) // 32, np.uint32))
+    affine = [np.uint64(0) if x is None else x for x in (weight, bias)]
+    sizes = np.int64(count), np.int64(n), np.float64(eps)
+    team, numbers = team_of(n)
+    kernel = _kernel(kind, team, numbers, rows.data.device_id)
+    launch_teams(kernel, team, count, (rows, *affine, out, *doubts.arguments, *sizes))
+    return out, doubts.rows(count)
+
+
+@cache
+def _kernel(kind: str, team: int, numbers: int, device: int) -> Any:
+    return from_text(source(kind, team, numbers), "norms", device)
+
+
+def source(kind: str, team: int, numbers: int) -> str:
+    """Return the kernel in CUDA, for teams whose threads have so many numbers each."""
+    texts = (
+        device_function(Program("rsqrt", False, last), f"{text}_rsqrt")
+        for text, last in (("quick", False), ("longer", True))
+    )
+    constants = f"#define TEAM {team}\n#define NUMBERS {numbers}\n#define KIND {kind.upper()}\n"
+    return "\n".join([*texts, constants, expanded(Path(__file__).with_name("rowwise_norms.cu"))])
