@@ -27,7 +27,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.parallel import over_rows
-from ozaki import rowwise_cuda, rowwise_norms
+from ozaki import rowwise_cuda, rowwise_host, rowwise_norms
 from ozaki.elementary.api import FORMATS, apply, float_of
 from ozaki.public import public
 from ozaki.sums.api import mean, sum
@@ -41,8 +41,8 @@ Compute = Callable[[Array, int], Array]
 """compute(x, axis): float64 results of x along an axis, which one of one number a row still has."""
 
 Kernel = Callable[..., tuple[Array, Array | None] | None]
-"""kernel(rows, weight, bias): results of rows on a GPU, in their dtype, and which are in doubt, if some are;
-None where it does not take such rows."""
+"""kernel(rows, weight, bias): results of rows, in their dtype, and which are in doubt, if some are; None
+where it does not take such rows."""
 
 
 @public("Functions of rows", torch="softmax", jax="softmax")
@@ -267,7 +267,9 @@ def _put_first(powers: Array, first: Array, along: int) -> None:
 
 
 def _softmax_kernel(kind: str) -> Kernel:
-    def kernel(rows: Array) -> tuple[Array, Array | None]:
+    def kernel(rows: Array) -> tuple[Array, Array | None] | None:
+        if not is_cupy(rows):
+            return rowwise_host.run(kind, rows)
         wide = rows if rows.dtype.name in rowwise_cuda.TYPES else to_float64(rows)
         result, doubtful = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
         return result if wide is rows else _rounded(result, rows.dtype), doubtful
@@ -276,7 +278,14 @@ def _softmax_kernel(kind: str) -> Kernel:
 
 
 def _norm_kernel(kind: str, eps: float) -> Kernel:
-    return lambda rows, *affine: rowwise_norms.run(kind, rows, float(eps), *affine)
+    def kernel(
+        rows: Array, weight: Array | None = None, bias: Array | None = None
+    ) -> tuple[Array, Array | None] | None:
+        if is_cupy(rows):
+            return rowwise_norms.run(kind, rows, float(eps), weight, bias)
+        return rowwise_host.run(kind, rows, float(eps), weight=weight, bias=bias)
+
+    return kernel
 
 
 def _each(x: Any, axis: Axis, out: Out, compute: Compute, kernel: Kernel, *affine: Array | None) -> Any:
@@ -330,9 +339,9 @@ def _by_rows(
     kernel: Kernel | None,
     *affine: Array | None,
 ) -> Array:
-    """Return results of rows, in float64 and rounded: on a CPU of as many at once as a cache holds.
+    """Return results of rows, rounded: where no kernel takes them, of as many at once as a cache holds.
 
-    Where rows are short, the axis that is reduced is the first.
+    Where such rows are short, the axis that is reduced is the first.
     """
     xp, kept = namespace(x), tuple(a for a in range(x.ndim) if a not in axes)
     order, n, count = (*kept, *axes), prod(x.shape[a] for a in axes), prod(x.shape[a] for a in kept)
@@ -346,28 +355,26 @@ def _by_rows(
             return compute(xp.ascontiguousarray(part.T), 0).T
         return compute(xp.ascontiguousarray(part), 1)
 
-    def on_gpu(part: Array) -> Array:
-        return _affine(_rounded(computed(part), dtype), *affine)
-
-    if is_cupy(x):
-        with quietly(x):
-            result = _on_gpu(rows, on_gpu, kernel, affine)
-    else:
-        result = np.empty((count, 1 if reduced else n), dtype)
+    def exactly(part: Array) -> Array:
+        if is_cupy(x):
+            return _affine(_rounded(computed(part), dtype), *affine)
+        result = np.empty((len(part), 1 if reduced else n), dtype)
 
         def work(block: slice) -> None:
-            part = rows[block]
             with quietly(part):
-                _store(computed(part), result[block])
+                _store(computed(part[block]), result[block])
 
-        over_rows(work, count, n, ROW_BLOCK)
-        result = _affine(result, *affine)
+        over_rows(work, len(part), n, ROW_BLOCK)
+        return _affine(result, *affine)
+
+    with quietly(x):
+        result = _results(rows, exactly, kernel, affine)
     if reduced:
         return result.reshape([x.shape[a] for a in kept])
     return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
 
 
-def _on_gpu(
+def _results(
     rows: Array,
     compute: Callable[[Array], Array],
     kernel: Kernel | None,

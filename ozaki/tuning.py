@@ -252,6 +252,9 @@ ROW_BLOCK = 1 << 15
 SHORT_ROW = 32
 """Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""
 
+MOST_ENCLOSED = 4096
+"""Numbers of a float32 row up to which a CPU encloses the results: of longer rows, many are in doubt."""
+
 # --- sparse matrices ---
 
 SPARSE_COLUMNS = 32

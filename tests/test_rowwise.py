@@ -1,5 +1,6 @@
 """softmax, norms of layers and other means are their formulas, for any layout, dtype and order of a row."""
 
+from functools import partial
 from math import inf, nan
 
 import ml_dtypes
@@ -9,8 +10,10 @@ import pytest
 import ozaki
 from multiword.rounding import round_to
 from multiword.runtime.compiled import numpy_forms
+from ozaki import rowwise_host
 from ozaki.elementary.api import FORMATS
 from ozaki.public import PUBLIC
+from ozaki.rowwise import inverse_deviation
 from tests.rowwise import DEFINITIONS, NOT_FINITE, POSITIVE
 
 NAMES = sorted(DEFINITIONS)
@@ -67,6 +70,49 @@ def test_layouts_axes_and_order(name):
     assert same(out, expected)
     if not reduced:
         assert same(function(x, axis=-1, out=x), expected)
+
+
+def _of_every_kind(rng, m, n):
+    """Rows of usual numbers, of large and small ones, of many zeros, masked ones, equal ones, Inf and NaN."""
+    x = rng.standard_normal((m, n))
+    yield x
+    yield x * 10.0 ** rng.integers(-45, 38, (m, 1))
+    yield x * 10.0 ** rng.integers(-6, 3, (m, n))
+    yield x + 10.0 ** rng.integers(-3, 7, (m, 1))
+    yield np.where(rng.random((m, n)) < 0.4, -inf, 5 * x)
+    yield np.where(rng.random((m, n)) < 0.5, -0.0, x)
+    yield rng.integers(-3, 3, (m, n))
+    yield rng.uniform(-104, -86, (m, n)) * (np.arange(n) > 0)  # powers that are subnormal, or 0
+    yield np.where(rng.random((m, n)) < 0.01, rng.choice([inf, nan], (m, n)), x)
+    yield np.repeat(x[:, :1], n, axis=1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 17, 300, 4096])
+def test_what_is_enclosed_has_the_bits_of_exact_sums(n, monkeypatch):
+    rng = np.random.default_rng(n)
+    weight, bias = rng.standard_normal((2, n)).astype(np.float32)
+    calls = [partial(getattr(ozaki, name), axis=1) for name in ("softmax", "log_softmax", "logsumexp")]
+    calls += [partial(ozaki.layer_norm, eps=eps) for eps in (1e-5, 0.0, 1e30, -1e-3)]
+    calls += [partial(ozaki.layer_norm, weight=weight, bias=bias), partial(ozaki.rms_norm, weight=weight)]
+    calls += [
+        partial(ozaki.layer_norm, bias=bias * np.float32(inf)),
+        partial(inverse_deviation, axis=1, eps=0),
+    ]
+    for x in _of_every_kind(rng, 6000 // n + 2, n):
+        with np.errstate(all="ignore"):
+            x = x.astype(np.float32)
+        found = [call(x) for call in calls]
+        with monkeypatch.context() as patched:
+            patched.setattr(rowwise_host, "MOST_ENCLOSED", 0)
+            assert all(same(one, call(x)) for one, call in zip(found, calls, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax", "layer_norm", "rms_norm", "inverse_deviation"])
+def test_few_rows_are_left_in_doubt(kind):
+    pytest.importorskip("numba")
+    x = np.random.default_rng(1).standard_normal((1000, 768)).astype(np.float32)
+    _, left = rowwise_host.run(kind, x, *[1e-5] * (kind not in ("softmax", "log_softmax")))
+    assert left is None or len(left) < 30
 
 
 @pytest.mark.parametrize("name", sorted(NOT_FINITE))

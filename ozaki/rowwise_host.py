@@ -1,0 +1,45 @@
+"""Functions of float32 rows on a CPU: by compiled code, which tells what rows it leaves in doubt."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multiword.runtime.arrays import quietly
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import compiled_block, over_rows
+from ozaki.tuning import MOST_ENCLOSED
+
+FORM = "ozaki.rowwise_numba"
+
+_NOTHING = np.empty(0, np.float32)
+
+
+def run(
+    kind: str,
+    rows: np.ndarray,
+    *given: float,
+    weight: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Return a function of `rowwise_numba` of rows, and the indices of those in doubt, if some are.
+
+    None for rows that are not float32, or too long, and where there is no compiled code. given : what the
+    function takes before rows. weight and bias are contiguous, and as long as a row.
+    """
+    (count, n), form = rows.shape, None
+    if rows.dtype == np.float32 and 1 < n <= MOST_ENCLOSED:
+        form = compiled(FORM)
+    if form is None:
+        return None
+    write, reduced = getattr(form, kind), kind in form.REDUCED
+    out, doubtful = np.empty((count, 1 if reduced else n), np.float32), np.empty(count, np.uint8)
+    affine = [_NOTHING if x is None else x for x in (weight, bias) if kind in form.AFFINE]
+
+    def work(block: slice) -> None:
+        with quietly(rows):
+            part = np.ascontiguousarray(rows[block])
+            write(*given, part, *affine, out[block], doubtful[block], np.empty(n))
+
+    over_rows(work, count, n, compiled_block(rows.size))
+    left = np.flatnonzero(doubtful)
+    return out, left if left.size else None

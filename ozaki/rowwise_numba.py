@@ -1,0 +1,279 @@
+"""Softmax, its logarithms and norms of float32 rows on a CPU: plain float64 with a bound of the error.
+
+As `rowwise_quick.cu`: where both ends of what a result may be are rounded to the same float32 number, that is
+it. Rows with other results are left in doubt; of results, one in 2**17 or so is, for rows of 1000 numbers.
+"""
+
+import math
+
+import numpy as np
+from numba import boolean, float32, float64, int32, int64, types, uint8, void
+
+from multiword.runtime.jit import jit
+
+LOG2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, float.fromhex("0x1.62e42feep-1"), 1.9082149292705877e-10
+"""1/log 2, and log 2 in two parts, of which the first, of 32 bits, times an integer of 9 bits is exact."""
+
+INTEGER = 1.5 * 2.0**52
+"""Sums with it are integers, which their last bits are."""
+
+U, MORE, BOUNDED = 2.0**-53, 1.001, 2.0**900
+"""The unit of errors; a factor that covers the products of several; a bound of sums that do not overflow."""
+
+LEAST = -350.0
+"""For differences below, e**d is taken to be e**LEAST: less than 2**-504, and 0 in softmax of float32."""
+
+FINEST = 2.0**-438
+"""Sums below which the logarithm of one more is only known to be between 0 and twice that."""
+
+REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
+"""Functions with one result a row, and those that take a weight and a bias."""
+
+NOT_FINITE, LEAST_FINITE = 0x7F800000, -0x7F800000
+"""The keys of Inf and of the least finite number (`largest_key`)."""
+
+
+@jit(void(float32[::1], float64, float64[::1]), inner=True, fastmath={"contract"})
+def write_powers(x, largest, powers):
+    """Write e**(x - largest), with relative errors below 180 u where softmax is not 0, and below 444 u.
+
+    e**d is 2**k·e**r with r = d - k·log 2, |r| < 0.34658. Errors in u = 2**-53: 80 for r**12/12! and so on,
+    which the polynomial leaves out; 4 for its last operations and its coefficients; 1 for r, whose first
+    difference is exact; for d, if it is rounded, 64 down to -110, with what of softmax is not 0, and 256 down
+    to -350.
+    """
+    for j in range(len(x)):
+        d = np.float64(x[j]) - largest
+        d = d if d > LEAST else LEAST
+        shifted = d * LOG2_E + INTEGER
+        k = shifted - INTEGER
+        r = (d - k * LOG_2_HIGH) - k * LOG_2_LOW
+        p = 1 / 39916800
+        p = p * r + 1 / 3628800
+        p = p * r + 1 / 362880
+        p = p * r + 1 / 40320
+        p = p * r + 1 / 5040
+        p = p * r + 1 / 720
+        p = p * r + 1 / 120
+        p = p * r + 1 / 24
+        p = p * r + 1 / 6
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
+        powers[j] = np.int64(bits).view(np.float64)
+
+
+@jit(float64(float64[::1]), inner=True, fastmath={"reassoc", "nsz"})
+def sum_of(powers):
+    """Return a sum of positive numbers, in any order: its relative error is below n·u."""
+    total = 0.0
+    for j in range(len(powers)):
+        total += powers[j]
+    return total
+
+
+@jit(int32(float64), inner=True)
+def bits(x):
+    """Return the bits of a number rounded to float32."""
+    return np.float32(x).view(np.int32)
+
+
+@jit(int64(float32[::1]), inner=True)
+def largest_key(x):
+    """Return the largest of keys, integers that order as numbers do; that of Inf where there is a NaN."""
+    most, least = np.int32(-0x7FFFFFFF), np.int32(0x7FFFFFFF)
+    for j in range(len(x)):
+        key = bits(np.float64(x[j]))
+        key = np.int32(key ^ ((key >> 31) & 0x7FFFFFFF))
+        most, least = max(most, key), min(least, key)
+    return NOT_FINITE if least < LEAST_FINITE - 1 else most
+
+
+@jit(float64(int64), inner=True)
+def number_of(key):
+    """Return the number of a key."""
+    key = np.int32(key)
+    return np.float64(np.int32(key ^ ((key >> 31) & 0x7FFFFFFF)).view(np.float32))
+
+
+@jit(float64(int64), inner=True)
+def error_of(n):
+    """Return how far the ends of what a result may be are from it, relatively: `ERROR` of `rowwise_quick.cu`.
+
+    There the additions take 40 of 512 u, here n.
+    """
+    return (512 + n) * 2.0**-53
+
+
+@jit(void(float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+def softmax(x, out, doubt, powers):
+    """Write softmax of rows, and to `doubt` which are in doubt."""
+    error = error_of(x.shape[1])
+    for i in range(len(x)):
+        key = largest_key(x[i])
+        doubt[i] = not LEAST_FINITE <= key < NOT_FINITE
+        if not doubt[i]:
+            write_powers(x[i], number_of(key), powers)
+            inverse = 1 / sum_of(powers)
+            least, greatest, unlike = inverse * (1 - error), inverse * (1 + error), False
+            for j in range(x.shape[1]):
+                low, high = np.float32(powers[j] * least), np.float32(powers[j] * greatest)
+                unlike |= low != high
+                out[i, j] = low
+            doubt[i] = unlike
+
+
+@jit(float64(float32[::1], float64, float64[::1]), inner=True)
+def sum_but_one(x, largest, powers):
+    """Return the sum of the powers of all numbers but for one of the largest."""
+    write_powers(x, largest, powers)
+    equal = 0
+    for j in range(len(x)):
+        same = x[j] == largest
+        powers[j] = 0.0 if same else powers[j]
+        equal += same
+    return sum_of(powers) + (equal - 1)
+
+
+@jit(void(float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+def log_softmax(x, out, doubt, powers):
+    """As `softmax`, for its logarithm."""
+    error = error_of(x.shape[1])
+    for i in range(len(x)):
+        key = largest_key(x[i])
+        doubt[i] = not LEAST_FINITE <= key < NOT_FINITE
+        if not doubt[i]:
+            largest = number_of(key)
+            total = sum_but_one(x[i], largest, powers)
+            logarithm, unlike = math.log1p(total), False
+            least = 0.0 if total < FINEST else logarithm * (1 - error)
+            greatest = 2 * FINEST if total < FINEST else logarithm * (1 + error)
+            for j in range(x.shape[1]):
+                d = np.float64(x[i, j]) - largest
+                unlike |= bits(d - greatest) != bits(d - least)
+                out[i, j] = np.float32(d - least)
+            doubt[i] = unlike
+
+
+@jit(void(float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+def logsumexp(x, out, doubt, powers):
+    """As `softmax`, for the logarithm of the sum, one result a row."""
+    error = error_of(x.shape[1])
+    for i in range(len(x)):
+        key = largest_key(x[i])
+        doubt[i] = not LEAST_FINITE <= key < NOT_FINITE
+        if not doubt[i]:
+            largest = number_of(key)
+            total = sum_but_one(x[i], largest, powers)
+            logarithm = math.log1p(total)
+            least = 0.0 if total < FINEST else logarithm * (1 - error)
+            greatest = 2 * FINEST if total < FINEST else logarithm * (1 + error)
+            out[i, 0] = np.float32(largest + least)
+            doubt[i] = bits(largest + least) != bits(largest + greatest)
+
+
+@jit(types.UniTuple(float64, 2)(float32[::1]), inner=True, fastmath={"reassoc", "nsz"})
+def sum_and_magnitudes(x):
+    """Return the sum of numbers, and that of their magnitudes: errors below n·u times the latter."""
+    total = magnitudes = 0.0
+    for j in range(len(x)):
+        total += np.float64(x[j])
+        magnitudes += abs(np.float64(x[j]))
+    return total, magnitudes
+
+
+@jit(types.UniTuple(float64, 2)(float32[::1], float64, float64[::1]), inner=True, fastmath={"reassoc", "nsz"})
+def squares_and_magnitudes(x, centre, differences):
+    """Write x - centre; return the sums of their squares and of their magnitudes."""
+    squares = magnitudes = 0.0
+    for j in range(len(x)):
+        d = np.float64(x[j]) - centre
+        differences[j] = d
+        squares += d * d
+        magnitudes += abs(d)
+    return squares, magnitudes
+
+
+@jit(types.UniTuple(float64, 3)(float32[::1], boolean, float64, float64[::1]), inner=True)
+def deviations(x, centred, eps, d):
+    """Write d = x - m, or x; return 1/√w with w the mean of squares plus eps, and bounds of errors.
+
+    These are a relative one of 1/√w, and an absolute one of d, beside 3·u·|d|: infinite if nothing is known.
+    With u = 2**-53 the error e of m is at most (n + 3)·u·Σ|x|/n: n - 1 additions, the quotient, the
+    definition's rounding. So Σd² is known but for (n + 16)·u·Σd² + 2·e·Σ|d| + n·e².
+    """
+    n, error, centre = len(x), 0.0, 0.0
+    if centred:
+        total, magnitudes = sum_and_magnitudes(x)
+        centre, error = total / n, (n + 3) * U * magnitudes / n
+    squares, magnitudes = squares_and_magnitudes(x, centre, d)
+    w = squares / n + eps
+    of_squares = (n + 16) * U * squares + 2 * error * magnitudes + n * error * error
+    relative = of_squares * MORE / (n * w) + 4 * U
+    scale = 1 / math.sqrt(w)
+    known = squares < BOUNDED and relative < 2.0**-20 and eps >= 0
+    if not known or (centred and error == 0):  # the mean of zeros has a sign
+        return scale, 0.0, np.inf
+    return scale, relative * 0.5 * MORE + 4 * U, error * MORE
+
+
+@jit(
+    void(
+        *(boolean, float64, float32[:, ::1], float32[::1], float32[::1]),
+        *(float32[:, ::1], uint8[::1], float64[::1]),
+    ),
+    inner=True,
+)
+def norms(centred, eps, x, weight, bias, out, doubt, d):
+    """Write norms of rows, times a weight and plus a bias unless these are empty."""
+    for i in range(len(x)):
+        scale, relative, absolute = deviations(x[i], centred, eps, d)
+        relative, absolute, unlike = relative + 16 * U, absolute * scale, False
+        row = out[i]
+        for j in range(x.shape[1]):
+            y = d[j] * scale
+            error = abs(y) * relative + absolute
+            unlike |= (bits(y - error) != bits(y + error)) & (error != 0)
+            row[j] = np.float32(y)
+        if len(weight):
+            for j in range(x.shape[1]):
+                row[j] *= weight[j]
+        if len(bias):
+            for j in range(x.shape[1]):
+                row[j] += bias[j]
+        for j in range(x.shape[1]):
+            unlike |= not abs(row[j]) < np.inf  # a NaN may be another than the canonical one
+        doubt[i] = unlike
+
+
+@jit(
+    void(
+        *(float64, float32[:, ::1], float32[::1], float32[::1]),
+        *(float32[:, ::1], uint8[::1], float64[::1]),
+    )
+)
+def layer_norm(eps, x, weight, bias, out, doubt, d):
+    """Write layer norms of rows."""
+    norms(True, eps, x, weight, bias, out, doubt, d)
+
+
+@jit(
+    void(
+        *(float64, float32[:, ::1], float32[::1], float32[::1]),
+        *(float32[:, ::1], uint8[::1], float64[::1]),
+    )
+)
+def rms_norm(eps, x, weight, bias, out, doubt, d):
+    """Write norms of rows by the means of their squares."""
+    norms(False, eps, x, weight, bias, out, doubt, d)
+
+
+@jit(void(float64, float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+def inverse_deviation(eps, x, out, doubt, d):
+    """Write what layer norms multiply by."""
+    for i in range(len(x)):
+        scale, relative, absolute = deviations(x[i], True, eps, d)
+        error = scale * relative
+        unlike = bits(scale - error) != bits(scale + error)
+        out[i, 0], doubt[i] = np.float32(scale), unlike or not absolute < np.inf
