@@ -1,7 +1,8 @@
 """Sums, means and variances of windows that move along an axis, each correctly rounded, in time of the axis.
 
-An exact state takes what enters a window and gives back what leaves it (`exact/windows_numba.py`): whatever
-has gone by leaves no trace, as it does in differences of running sums.
+Sums of integers take what enters a window and give back what leaves it: whatever has gone by leaves no
+trace, as it does in differences of running sums. Numbers of similar sizes become two integers
+(`exact/windows_enclosed_numba.py`), others, and those of a GPU, digits (`exact/windows_numba.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host, where_lies
 from multiword.runtime.compiled import compiled
 from multiword.runtime.options import exactly, integer
+from multiword.runtime.parallel import over_rows
 from ozaki.public import public
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import DType, axes_of, format_of, numbers, real_result_dtype
@@ -24,6 +26,7 @@ from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
 
 _MOST = 1 << 30  # numbers of a window, of which digits are 64 bits
+_ENCLOSED = "ozaki.sums.exact.windows_enclosed_numba"
 _INFINITE = 2047  # the exponent field of Inf and NaN
 
 
@@ -197,20 +200,40 @@ def _quickly(
 
 
 def _rolled(x: np.ndarray, asked: Windows) -> tuple[np.ndarray, np.ndarray] | None:
-    """The same on the host; None where nothing is compiled."""
+    """The same on the host: as enclosures, and in digits what these leave. None where nothing is compiled."""
     if (loops := compiled(LOOPS)) is None:
         return None
+    result, certain = np.empty(x.shape), np.empty(x.shape, bool)
+    _enclosed(loops, x, asked, result, certain)
+    if not certain.all():
+        _in_digits(loops, x, asked, result, certain)
+    return result, certain
+
+
+def _enclosed(loops: Any, x: np.ndarray, asked: Windows, result: np.ndarray, certain: np.ndarray) -> None:
+    """Write results of windows, and which of them are certain, part by part."""
+    n, roll, form = x.shape[1], loops.loop(loops.windows_enclosed, x.dtype), compiled(_ENCLOSED)
+    length = min(n, max(form.PART, 8 * asked.window))
+
+    def work(parts: slice) -> None:
+        sums, before = (np.empty(shape, np.int64) for shape in ((form.SUMS, form.BLOCK), form.SUMS))
+        floats = np.empty((form.COLUMNS, form.BLOCK))
+        roll(x, parts.start, parts.stop, length, asked, sums, before, floats, result, certain)
+
+    over_rows(work, len(x) * -(-n // length), length)
+
+
+def _in_digits(loops: Any, x: np.ndarray, asked: Windows, result: np.ndarray, certain: np.ndarray) -> None:
+    """The same of windows that are not certain, whatever their numbers are."""
     exponents = (x.view(np.int64) >> 52) & _INFINITE
     counts = (x != 0) & (exponents < _INFINITE)
     unit = max(1, int(exponents.min(where=counts, initial=_INFINITE)))
     highest = max(unit, int(exponents.max(where=counts, initial=0)))
     digits, squares = digits_of(highest - unit, asked.spread)
     scratch = (np.zeros(n, np.int64) for n in (COUNTS, digits, squares, digits + squares + 2))
-    result, certain = np.empty(x.shape), np.ones(x.shape, bool)
     *window, divided, spread, root, ddof, single = asked
     roll = loops.loop(loops.rolled, x.dtype)
     roll(x, *window, unit, divided, spread, root, ddof, single, *scratch, result, certain)
-    return result, certain
 
 
 def _complete(

@@ -1,5 +1,8 @@
 """Rolling sums, means and variances: against exact ones, pandas' conventions, and windows one by one."""
 
+from fractions import Fraction
+from itertools import accumulate
+
 import numpy as np
 import pytest
 
@@ -72,6 +75,41 @@ def test_conventions_are_those_of_pandas(name):
                     least,
                     center,
                 )
+
+
+def of_windows(x, window):
+    """For each window how many numbers it has, and the sums of these and of squares, in units of 2**-80."""
+    integers = [int(Fraction(v) * 2**80) if v == v else 0 for v in x.tolist()]
+    rows = (x == x).tolist(), integers, [v * v for v in integers]
+    running = [list(accumulate(row, initial=0)) for row in rows]
+    for end in range(1, len(x) + 1):
+        yield [row[end] - row[max(0, end - window)] for row in running]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        RNG.standard_normal(9000),
+        np.cumsum(RNG.standard_normal(9000)),
+        np.where(np.arange(9000) % 9, RNG.standard_normal(9000) - 1e9, np.nan),
+        RNG.integers(-9, 9, 9000) / 4,
+        np.where(np.arange(9000) < 300, 1e20, RNG.standard_normal(9000)),
+    ],
+    ids=["normal", "walk", "far from zero, missing", "ties", "large, then small"],
+)
+def test_long_rows_are_cut_into_parts(x):
+    """Python divides integers with one rounding."""
+    for window in (7, 300):
+        windows = list(of_windows(x, window))
+        expected = {
+            "sum": [s / 2**80 for n, s, _ in windows],
+            "mean": [s / (n * 2**80) if n else np.nan for n, s, _ in windows],
+            "var": [(n * q - s * s) / (n * (n - 1) * 2**160) if n > 1 else np.nan for n, s, q in windows],
+        }
+        for name, values in expected.items():
+            ddof = {"ddof": 1} if name == "var" else {}
+            found = ROLLING[name](x, window, min_count=0, **ddof)
+            assert np.array_equal(found, values, equal_nan=True), (name, window)
 
 
 def test_axes_and_dtypes():

@@ -46,6 +46,12 @@ def bits_of(context: Any, x: Any) -> Any:
 
 
 @instruction
+def number_of(context: Any, pattern: Any) -> Any:
+    """The float64 of a bit pattern."""
+    return float64(int64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.DoubleType())
+
+
+@instruction
 def sigma_of(context: Any, k: Any) -> Any:
     """1.5·2**k, from its bit pattern."""
 

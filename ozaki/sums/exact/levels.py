@@ -87,6 +87,18 @@ def window_above(largest: int) -> int:
     return k if LOWEST < k <= HIGHEST else LOWEST
 
 
+def bits_between(terms: int) -> int:
+    """Return how far apart two levels are, at most, of so many terms that are added up in one word (4.).
+
+    >>> bits_between(2000), bits_between(1 << 20)
+    (52, 43)
+    """
+    bits = FRACTION
+    while terms > 1 << (WORD - bits + 1):
+        bits -= 1
+    return bits
+
+
 TOGETHER = 1 << 61
 """Bound of sums of blocks that are added up as they are (`FixedPoint.plus`)."""
 
@@ -119,5 +131,6 @@ assert TWO.units(WINDOW_BLOCK) + (1 << TWO.bits) <= 1 << WORD  # `extraction_num
 assert 2 * WINDOW_BLOCK <= 1 << (FRACTION - REST)
 _ROUNDING, _CUT = WINDOW_BLOCK >> (54 - LEVEL_BITS), 1 << (LEVEL_BITS - 1 - REST)
 assert WINDOW_BLOCK * _ROUNDING + _CUT <= ERROR * WINDOW_BLOCK
+assert Levels(2, bits_between(2000)).units(2000) <= 1 << WORD  # `windows_enclosed_numba`
 assert GROUPS.units(GROUP_TERMS) + GROUPS_CARRIED <= 1 << WORD  # `groups._Window`
 assert GROUPS.units(GROUP_TERMS_ON_DEVICE) <= 1 << WORD

@@ -36,6 +36,8 @@ from ozaki.sums.exact.groups_numba import (
 )
 from ozaki.sums.exact.running_numba import running_sums
 from ozaki.sums.exact.weighted_numba import weighted_means, weighted_variances
+from ozaki.sums.exact.windows_cuda import Windows
+from ozaki.sums.exact.windows_enclosed_numba import windows_enclosed
 from ozaki.sums.exact.windows_numba import rolled
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
@@ -43,6 +45,7 @@ typeof(np.empty(0))  # imports what the first call would import, while forks wai
 _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
 _Words = int64[:, ::1]
 _Labels, _Numbers = (Array(kind, 1, "C", readonly=True) for kind in (int64, float64))
+_Windows = typeof(Windows(1, 0, 1, False, False, False, 0, False))
 _Weighted = tuple(Array(float64, ndim, "C", readonly=True) for ndim in (3, 2))
 
 
@@ -60,6 +63,11 @@ SIGNATURES: dict[Callable, Callable] = {
         *(int64, int64, int64, int64),
         *(boolean, boolean, boolean, int64, boolean),
         *(_Integers, _Integers, _Integers, _Integers, float64[:, ::1], boolean[:, ::1]),
+    ),
+    windows_enclosed: lambda x, _: none(
+        Array(float64, 2, "C", readonly=True),
+        *(int64, int64, int64, _Windows),
+        *(_Words, _Integers, float64[:, ::1], float64[:, ::1], boolean[:, ::1]),
     ),
     binned: lambda x, _: none(x[1], _Bins),
     unbinned: lambda x, _: none(_Bins, _Integers),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.runtime.compiled import BIAS, POWERS
-from multiword.runtime.jit import pasted
+from multiword.runtime.jit import inlined, pasted
 from ozaki.sums.exact.enclosure_numba import divided_by, root_of, rounded, two_sum
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, fma  # noqa: F401  which texts call
 
@@ -231,6 +231,17 @@ TEXTS = (
 """What is printed in CUDA: `enter` and `roll`, and what they call."""
 
 
+@inlined
+def _end_of_run(certain, start, window):
+    """Return where windows end that are not certain, or closer to the next of these than a window is long."""
+    stop = start + 1
+    for i in range(stop, len(certain)):
+        if i - stop > window:
+            break
+        stop = stop if certain[i] else i + 1
+    return stop
+
+
 def rolled(
     x,
     window,
@@ -249,18 +260,25 @@ def rolled(
     result,
     certain,
 ):
-    """Write sums, means, variances or deviations of windows of rows, and which of them are not certain.
+    """Write sums, means, variances or deviations of windows that are not certain, and which still are not.
 
     window, ahead : the window of element i are so many numbers up to i + ahead. NaN are left out.
     min_count : of how many numbers there is a result; NaN of fewer.
     unit : of digits, a biased exponent.
     divided, spread, root, ddof : whether sums are divided by counts, are variances, or their roots.
     counts, sums, squares, room : scratch; squares are empty unless spread.
-    certain : all True.
     """
     for row in range(len(x)):
-        counts[:], sums[:], squares[:] = 0, 0, 0
-        roll(
-            x[row], 0, x.shape[1], 0, 0, window, ahead, min_count, unit, divided, spread, root, ddof, single,
-            counts, sums, squares, room, result[row], certain[row],
-        )  # fmt: skip
+        start = 0
+        while start < x.shape[1]:
+            if certain[row, start]:
+                start += 1
+                continue
+            stop = _end_of_run(certain[row], start, window)
+            counts[:], sums[:], squares[:], certain[row, start:stop] = 0, 0, 0, True
+            first = max(0, start + ahead + 1 - window)
+            roll(
+                x[row], start, stop, first, first, window, ahead, min_count, unit, divided, spread, root,
+                ddof, single, counts, sums, squares, room, result[row], certain[row],
+            )  # fmt: skip
+            start = stop
