@@ -190,6 +190,10 @@ GROUPS_PER_NUMBER = 4
 """With more groups than that, those that have no number are left out: 10,000 numbers of all sizes in 10⁶
 groups took 0.9 GB."""
 
+ENCLOSED_GROUPS = 1 << 16
+"""Numbers that are sorted by group and enclosed sooner than added to words of their groups (on a Xeon sums of
+1,000 take 20 µs instead of 120, of 2**16 0.3 ms instead of 0.4; variances 30 µs instead of 670)."""
+
 GROUP_REST = 1 << 12
 """Terms outside of a window of groups that are added number by number; another window is for more."""
 

@@ -28,7 +28,7 @@ from ozaki.sums.arguments import (
     reduced_shape,
     summed_dtype,
 )
-from ozaki.sums.exact import moments
+from ozaki.sums.exact import groups_enclosed, moments
 from ozaki.sums.exact.summands import products
 from ozaki.sums.norms import is_order, norm_of_order
 from ozaki.sums.repeated import repeatable
@@ -131,7 +131,13 @@ def mean(
 
 
 @reduction(
-    Reduction((products,), rounded_totals, product_dtype, groups_on_gpu=moments.group_totals),
+    Reduction(
+        (products,),
+        rounded_totals,
+        product_dtype,
+        groups_on_gpu=moments.group_totals,
+        groups_on_cpu=groups_enclosed.totals,
+    ),
     torch="dot",
     example="x",
 )

@@ -254,6 +254,9 @@ def grouped(
         return _grouped_sparsely(name, arrays, index, shape, dtype, **options)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat = [x.reshape(-1) for x in arrays]
+    found = rounded_at_once(reduction, flat, columns, outputs, target, **options)
+    if found is not None:
+        return found.reshape(shape)
     if reduction.plain:
         (terms,), formats = reduction.sums, format_of(target)
         parts = terms(*flat)
@@ -261,9 +264,6 @@ def grouped(
         values = [narrow(x, real_dtype(target)) for x in at_once if x is not None]
         if len(values) == len(parts):
             return joined(values, target).reshape(shape)
-    found = rounded_on_gpu(reduction, flat, columns, outputs, target, **options)
-    if found is not None:
-        return found.reshape(shape)
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
     counts = None
     if not reduction.plain:
@@ -274,7 +274,7 @@ def grouped(
     return where_lies(index, reduction.rounded(sums, counts, target, **options).reshape(shape))
 
 
-def rounded_on_gpu(
+def rounded_at_once(
     reduction: Reduction,
     arrays: Sequence[Array],
     columns: Array,
@@ -282,16 +282,20 @@ def rounded_on_gpu(
     target: np.dtype,
     **options: Any,
 ) -> Array | None:
-    """Return the results of vectors by group from a kernel; None where none decides them all."""
+    """Return the results of vectors by group from one compiled form or kernel, if there is one.
+
+    None where it does not decide them all.
+    """
     first, *others = arrays
-    if reduction.groups_on_gpu is None or not is_cupy(columns) or any(x.dtype.kind == "c" for x in others):
+    form = reduction.groups_on_gpu if is_cupy(columns) else reduction.groups_on_cpu
+    if form is None or any(x.dtype.kind == "c" for x in others):
         return None
     rounding, values = reduction.rounding(target), []
     for x in [first] if reduction.real else real_parts(first):
-        part = reduction.groups_on_gpu(x, *others, columns, outputs, rounding, **options)
+        part = form(x, *others, columns, outputs, rounding, **options)
         if part is None:
             return None
-        values.append(part)
+        values.append(narrow(part, real_dtype(target)))
     return joined(values, target)
 
 

@@ -14,7 +14,7 @@ from ozaki.sums.arguments import DType, numbers
 from ozaki.sums.exact.fixed_point import FixedPoint
 from ozaki.sums.exact.groups import check_labels, group_sums
 from ozaki.sums.exact.summands import Summands
-from ozaki.sums.groups import columns_of, labelled, rounded_on_gpu, used_groups
+from ozaki.sums.groups import columns_of, labelled, rounded_at_once, used_groups
 from ozaki.sums.table import COVARIANCE, filled
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
@@ -101,7 +101,7 @@ def _matrices(x: Array, index: Array, groups: int, target: np.dtype, ddof: Fract
     for i in range(k):
         columns = columns_of(index, k - i, groups)
         pairs = xp.broadcast_to(x[i], x[i:].shape).reshape(-1), x[i:].reshape(-1)
-        row = rounded_on_gpu(COVARIANCE, pairs, columns, (k - i) * groups, target, ddof=ddof)
+        row = rounded_at_once(COVARIANCE, pairs, columns, (k - i) * groups, target, ddof=ddof)
         row = of_sums(i, pairs, columns) if row is None else row
         result[:, i, i:] = result[:, i:, i] = row.reshape(k - i, groups).T
     return result

@@ -12,7 +12,7 @@ from multiword.runtime.options import integer
 from ozaki.public import public
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.exact.groups import check_labels
-from ozaki.sums.groups import by_group, columns_of, grouped, labelled, rounded_on_gpu, used_groups
+from ozaki.sums.groups import by_group, columns_of, grouped, labelled, rounded_at_once, used_groups
 from ozaki.sums.table import REDUCTIONS, filled, is_nan, without
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER
@@ -129,7 +129,7 @@ def group_average(values: Array, labels: Array, num_groups: int, weights: Array)
     if is_cupy(x) and shape[-1] <= GROUPS_PER_NUMBER * index.size:
         flat, target = [a.reshape(-1) for a in arrays], REDUCTIONS["average"].dtype(arrays, None, None, shape)
         columns = columns_of(index, prod(shape[:-1]), shape[-1])
-        found = rounded_on_gpu(REDUCTIONS["average"], flat, columns, prod(shape), target)
+        found = rounded_at_once(REDUCTIONS["average"], flat, columns, prod(shape), target)
         if found is not None:
             return found.reshape(shape)
     used, renumbered = used_groups(index, shape[-1])

@@ -25,7 +25,7 @@ from ozaki.sums.arguments import (
     reduced_shape,
     weights_along,
 )
-from ozaki.sums.exact import moments, rows
+from ozaki.sums.exact import groups_enclosed, moments, rows
 from ozaki.sums.exact.summands import products
 from ozaki.sums.table import (
     ABOUT_GIVEN,
@@ -194,6 +194,7 @@ def _weighted_spread(
         on_gpu=moments.averages,
         on_cpu=rows.averages,
         groups_on_gpu=moments.group_averages,
+        groups_on_cpu=groups_enclosed.averages,
     ),
     torch="average",
     jax="average",

@@ -34,7 +34,7 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.exact import moments, rows
+from ozaki.sums.exact import groups_enclosed, moments, rows
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums, rounded_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
@@ -191,6 +191,7 @@ class Reduction:
     on_cpu : on_cpu(*arrays, reduced, rounding, **options) does so on a CPU.
     groups_on_gpu : groups_on_gpu(*arrays, labels, groups, rounding, **options) does so by group, of vectors
         of real numbers, or of complex ones where the results are real.
+    groups_on_cpu : groups_on_cpu(*arrays, labels, groups, rounding, **options) does so on a CPU, of few.
     name : of the public function.
     """
 
@@ -204,6 +205,7 @@ class Reduction:
     on_gpu: Callable[..., tuple[Array, Array] | None] | None = None
     on_cpu: Callable[..., tuple[Array, Array] | None] | None = None
     groups_on_gpu: Callable[..., Array | None] | None = None
+    groups_on_cpu: Callable[..., Array | None] | None = None
     name: str = ""
 
     @property
@@ -381,8 +383,15 @@ def is_nan(x: Array) -> Array:
     return namespace(x).isnan(x)
 
 
-SUM = Reduction((elements,), rounded_totals, summed_dtype)
-MEAN = Reduction((elements,), means, quotient_dtype, zero=-0.0, groups_on_gpu=moments.group_means)
+SUM = Reduction((elements,), rounded_totals, summed_dtype, groups_on_cpu=groups_enclosed.totals)
+MEAN = Reduction(
+    (elements,),
+    means,
+    quotient_dtype,
+    zero=-0.0,
+    groups_on_gpu=moments.group_means,
+    groups_on_cpu=partial(groups_enclosed.totals, mean=True),
+)
 VARIANCE = Reduction(
     (elements, squares),
     _variances,
@@ -391,6 +400,7 @@ VARIANCE = Reduction(
     on_gpu=moments.variances,
     on_cpu=rows.variances,
     groups_on_gpu=moments.group_variances,
+    groups_on_cpu=groups_enclosed.variances,
 )
 COVARIANCE = Reduction(
     (elements, weights, products),

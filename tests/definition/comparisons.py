@@ -31,7 +31,7 @@ from ozaki.scaling.statistics import NONFINITE, NONFINITE_ROW, ZERO, row_statist
 from ozaki.sparse.linalg import vectors
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.products import in_rows, rounded_products
-from ozaki.sums.exact import groups, rows
+from ozaki.sums.exact import groups, groups_enclosed, rows
 from tests.fuzz.arrays import KINDS, SPECIAL, Spec, fetched, place
 from tests.residues.test_reconstruct import residues_of
 
@@ -219,8 +219,14 @@ def compare_groups(x, draw, there) -> None:
     with patch.object(groups, "GROUP_TERMS", 1):  # words are carried before every addition
         for part in (slice(0, 17), slice(17, None)):
             total.add_groups(there(x[part]), there(labels[part]))
-        for found in (ozaki.group_sum(there(x), there(labels), num_groups=5), total.round(draw.dtype)):
-            check(fetched(found), [sums.rounded_sum(x[labels == g].tolist(), draw.format) for g in range(5)])
+        found = [total.round(draw.dtype), ozaki.group_sum(there(x), there(labels), num_groups=5)]
+        with patch.object(groups_enclosed, "ENCLOSED_GROUPS", 0):
+            found.append(ozaki.group_sum(there(x), there(labels), num_groups=5))
+        for sums_of_groups in found:
+            check(
+                fetched(sums_of_groups),
+                [sums.rounded_sum(x[labels == g].tolist(), draw.format) for g in range(5)],
+            )
 
 
 def compare_dots(draw, there) -> None:
@@ -269,6 +275,7 @@ def compare_variances(draw, there) -> None:
             found = ozaki.var(there(x), ddof=ddof), ozaki.var(there(np.stack([x, x])), axis=1, ddof=ddof)[1]
             if not np.isnan(x).any():  # windows leave them out
                 found = *found, ozaki.rolling_var(there(x), n, ddof=ddof)[-1]
+            found = *found, *ozaki.group_var(there(x), there(np.zeros(n, int)), 1, ddof=ddof)
             check(found, sums.rounded_variance(x.tolist(), Fraction(ddof), draw.format))
 
 
@@ -277,7 +284,11 @@ def compare_weighted_means(draw, there) -> None:
         x, w = draw(n), abs(draw(n))
         if np.isfinite([x, w]).all() and w.any():
             found = [ozaki.average(there(y), axis=-1, weights=there(w)) for y in (x, np.stack([x, x]))]
-            check([*found[:1], *found[1]], sums.rounded_weighted_mean(x.tolist(), w.tolist(), draw.format))
+            by_group = ozaki.group_average(there(x), there(np.zeros(n, int)), 1, there(w))
+            check(
+                [*found[:1], *found[1], *by_group],
+                sums.rounded_weighted_mean(x.tolist(), w.tolist(), draw.format),
+            )
 
 
 def compare_weighted_variances(draw, there) -> None:

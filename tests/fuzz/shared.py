@@ -5,12 +5,14 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import ozaki
 import ozaki.linalg
 from multiword.runtime.arrays import namespace
+from ozaki.sums.exact import groups_enclosed
 from tests.fuzz.arrays import ALL_BITS, COMPLEX, FAR, INTEGERS, REAL
 from tests.fuzz.device_products import Call
 from tests.fuzz.draw import Draw, check, check_same, plain
@@ -208,7 +210,9 @@ def groups(draw: Draw) -> Call:
     if name == "group_dot":
         specs["y"] = draw.spec("y", (n,), (specs["x"].dtype,), draw.kind())
     labels, ddof = draw.rng.integers(0, count, n), draw.pick("ddof", 0, 1, 0.5)
+    enclosed = draw.pick("enclosed", 0, groups_enclosed.ENCLOSED_GROUPS)
 
+    @patch.object(groups_enclosed, "ENCLOSED_GROUPS", enclosed)
     def function(xp: ModuleType, x: dict) -> list:
         index = xp.asarray(labels)
         if name == "ExactSum.add_groups":

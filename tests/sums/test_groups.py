@@ -9,7 +9,7 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
-from ozaki.sums.exact import groups
+from ozaki.sums.exact import groups, groups_enclosed
 from ozaki.sums.exact.summands import Summands
 from tests.cells import cells
 from tests.oracle import nearest, nearest_root
@@ -32,7 +32,12 @@ VALUES = {
 
 
 BLOCKS = {"GROUP_TERMS": 4096}
-FORMS = {"compiled": BLOCKS, "by threads": BLOCKS | {"_shares": lambda terms, groups: 3}, "plain": BLOCKS}
+FORMS = {
+    "compiled": BLOCKS,
+    "by threads": BLOCKS | {"_shares": lambda terms, groups: 3},
+    "plain": BLOCKS,
+    "enclosed": {},
+}
 
 
 @pytest.fixture(params=FORMS, autouse=True)
@@ -40,6 +45,8 @@ def _form(request, monkeypatch):
     """In short blocks, so that words are carried; with and without numba."""
     for name, value in FORMS[request.param].items():
         monkeypatch.setattr(groups, name, value)
+    if request.param != "enclosed":
+        monkeypatch.setattr(groups_enclosed, "ENCLOSED_GROUPS", 0)
     with numpy_forms() if request.param == "plain" else nullcontext():
         yield
 

@@ -27,6 +27,11 @@ from ozaki.sums.exact.extraction_numba import (
     vector_sum,
     window,
 )
+from ozaki.sums.exact.groups_enclosed_numba import (
+    enclosed_group_averages,
+    enclosed_group_sums,
+    enclosed_group_variances,
+)
 from ozaki.sums.exact.groups_numba import (
     carried,
     flagged_groups,
@@ -43,7 +48,7 @@ from ozaki.sums.exact.windows_numba import rolled
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 
 _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
-_Words = int64[:, ::1]
+_Words, _Table = int64[:, ::1], float64[:, ::1]
 _Labels, _Numbers = (Array(kind, 1, "C", readonly=True) for kind in (int64, float64))
 _Windows = typeof(Windows(1, 0, 1, False, False, False, 0, False))
 _Weighted = tuple(Array(float64, ndim, "C", readonly=True) for ndim in (3, 2))
@@ -85,6 +90,16 @@ SIGNATURES: dict[Callable, Callable] = {
     ),
     carried: lambda x, _: int64(_Words, _Integers),
     levels_of_groups: lambda x, _: none(_Words, _Integers, _Flags, _Words, _Integers),
+    enclosed_group_sums: lambda _, y: int64(
+        *(_Numbers, none if y[1] == none else _Numbers, _Labels, boolean, boolean),
+        *(_Table, _Integers, _Table, _Values),
+    ),
+    enclosed_group_variances: lambda x, _: int64(
+        _Numbers, _Labels, int64, boolean, boolean, _Integers, _Table, _Values
+    ),
+    enclosed_group_averages: lambda x, _: int64(
+        _Numbers, _Numbers, _Labels, boolean, _Integers, _Table, _Values
+    ),
     flagged_groups: lambda x, _: none(_Numbers, _Labels, _Flags),
 }
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32, and y[n] or None."""
