@@ -1,4 +1,4 @@
-"""Residuals of few columns in four words, compiled: sums of products that nearly cancel, row by row.
+"""Residuals in four words, compiled: sums of products that nearly cancel, a sum in each lane of a vector.
 
 A sum is the exact sum of four words, each added up by `two_sum`, and what the last one loses bounds what
 is missing, as in `ozaki.sums.exact.enclosure_numba`: K-fold arithmetic of Ogita, Rump and Oishi (Accurate sum
@@ -6,89 +6,105 @@ and dot product, algorithm 4.8) with a bound that is measured.
 """
 
 import numpy as np
-from numba import boolean, float64, types, void
+from numba import float64, int64, types, void
 
 from multiword.runtime.jit import inlined, jit
 from ozaki.sums.exact.enclosure_numba import RELATIVE, two_sum
 from ozaki.sums.exact.extraction_numba import TINY, fma
 
-LANES = 32
-"""Sums that a row is added up into, at most, before these are added to one another."""
+ROWS, TERMS = 64, 64
+"""Sums side by side, at most, and the numbers of their rows that are turned at a time."""
 
 STATE = 5
 """Numbers of a sum: four words, and what was lost."""
 
-MATRIX = types.Array(float64, 2, "C", readonly=True)
-
-
-@jit(void(MATRIX, MATRIX, float64[:, :, ::1]))
-def add_products(a, columns, sums):
-    """Add products of rows of A and columns to sums of shape (columns·rows, STATE, lanes).
-
-    They are NaN where a product's error may be no float64.
-    """
-    for k in range(len(sums)):
-        s, t, u, v, lost = sums[k, 0], sums[k, 1], sums[k, 2], sums[k, 3], sums[k, 4]
-        i, x, lanes = k % len(a), columns[k // len(a)], len(s)
-        for start in range(0, len(x), lanes):
-            row, column = a[i, start : start + lanes], x[start : start + lanes]
-            for j in range(len(row)):
-                p = row[j] * column[j]
-                tiny = (abs(p) < TINY) & (row[j] != 0) & (column[j] != 0)
-                s[j], rest = two_sum(s[j], p)
-                t[j], rest = two_sum(t[j], rest)
-                u[j], first = two_sum(u[j], rest)
-                t[j], rest = two_sum(t[j], fma(row[j], column[j], -p))
-                u[j], second = two_sum(u[j], rest)
-                v[j], first = two_sum(v[j], first)
-                v[j], second = two_sum(v[j], second)
-                lost[j] += np.nan if tiny else abs(first) + abs(second)
+LINES = float64[:, ::1]
+ANYWHERE, ALL_ANYWHERE = (types.Array(float64, n, "A", readonly=True, aligned=False) for n in (2, 3))
 
 
 @inlined
-def fold(sums):
-    """Add the second half of the sums to the first, until there is one."""
-    for i in range(len(sums)):
-        s, t, u, v, lost = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3], sums[i, 4]
-        count = len(s)
-        while count > 1:
-            count //= 2
-            for j in range(count):
-                k = j + count
-                s[j], a = two_sum(s[j], s[k])
-                t[j], b = two_sum(t[j], t[k])
-                t[j], a = two_sum(t[j], a)
-                u[j], c = two_sum(u[j], u[k])
-                u[j], a = two_sum(u[j], a)
-                u[j], b = two_sum(u[j], b)
-                v[j], d = two_sum(v[j], v[k])
-                v[j], a = two_sum(v[j], a)
-                v[j], b = two_sum(v[j], b)
-                v[j], c = two_sum(v[j], c)
-                lost[j] += lost[k] + ((abs(a) + abs(b)) + (abs(c) + abs(d)))
+def add_product(x, y, s, t, u, v, lost):
+    """Add x·y to a sum; what is lost becomes NaN where the product's error may be no float64."""
+    p = x * y
+    tiny = (abs(p) < TINY) & (x != 0) & (y != 0)
+    s, rest = two_sum(s, p)
+    t, rest = two_sum(t, rest)
+    u, first = two_sum(u, rest)
+    t, rest = two_sum(t, fma(x, y, -p))
+    u, second = two_sum(u, rest)
+    v, first = two_sum(v, first)
+    v, second = two_sum(v, second)
+    return s, t, u, v, lost + (np.nan if tiny else abs(first) + abs(second))
 
 
-@jit(void(float64[:, :, ::1], float64[:, ::1], boolean[::1]))
-def rounded_words(sums, words, undecided):
-    """Write words (words, sums) of the sums, each what remains rounded to nearest, and which are undecided.
+@jit(void(types.Array(float64, 1, "A", readonly=True, aligned=False), LINES), inner=True)
+def add_numbers(x, sums):
+    """Add a number to each sum."""
+    for r in range(x.shape[0]):
+        sums[0, r], rest = two_sum(sums[0, r], x[r])
+        for w in range(1, 4):
+            sums[w, r], rest = two_sum(sums[w, r], rest)
+        sums[4, r] += abs(rest)
 
-    A sum's first word is -0 where all terms are, and so are the sums that it began with.
+
+@jit(void(LINES, types.Array(float64, 1, "A", readonly=True, aligned=False), LINES), inner=True)
+def add_lines(lines, column, sums):
+    """Add lines times the numbers of a column to the sums of all rows."""
+    s, t, u, v, lost = sums[0], sums[1], sums[2], sums[3], sums[4]
+    for h in range(column.shape[0]):
+        x, y = lines[h], column[h]
+        for r in range(s.shape[0]):
+            s[r], t[r], u[r], v[r], lost[r] = add_product(x[r], y, s[r], t[r], u[r], v[r], lost[r])
+
+
+@jit(int64(LINES, float64[:, :]), inner=True)
+def round_sums(sums, words):
+    """Write (words, rows) words of sums, each what remains rounded to nearest; return how many are undecided.
+
+    These are NaN. A sum's first word is -0 where all terms are, and so are the sums that it began with.
     """
-    fold(sums)
-    for i in range(len(sums)):
-        undecided[i] = False
-        s, t, u, v = sums[i, 0, 0], sums[i, 1, 0], sums[i, 2, 0], sums[i, 3, 0]
-        error, first = sums[i, 4, 0], s
-        error = 0.0 if error == 0 else 2 * error + TINY
-        for w in range(len(words)):
+    undecided = 0
+    for w in range(words.shape[0]):
+        s, t, u, v, lost = sums[0], sums[1], sums[2], sums[3], sums[4]
+        for r in range(words.shape[1]):
+            a, b, c, d, first = s[r], t[r], u[r], v[r], s[r]
             for _ in range(3):  # the first two words may cancel, and then the third is the first
-                u, v = two_sum(u, v)
-                t, u = two_sum(t, u)
-                s, t = two_sum(s, t)
-            margin = abs(u) + abs(v) + error
-            margin = 0.0 if margin == 0 else margin + (margin + abs(t)) * RELATIVE
-            if not (s + (t - margin) == s and s + (t + margin) == s):
-                undecided[i] = True
-                break
-            words[w, i] = first if w == 0 and s == 0 and first == 0 else s + 0.0
-            s, t, u, v = t, u, v, 0.0
+                c, d = two_sum(c, d)
+                b, c = two_sum(b, c)
+                a, b = two_sum(a, b)
+            error = 0.0 if lost[r] == 0 else 2 * lost[r] + TINY
+            margin = abs(c) + abs(d) + error
+            margin = 0.0 if margin == 0 else margin + (margin + abs(b)) * RELATIVE
+            certain = (a + (b - margin) == a) & (a + (b + margin) == a)
+            undecided += not certain
+            word = first if (w == 0) & (a == 0) & (first == 0) else a + 0.0
+            words[w, r] = word if certain else np.nan
+            s[r], t[r], u[r], v[r] = b, c, d, 0.0
+    return undecided
+
+
+@jit(int64(ANYWHERE, ANYWHERE, ALL_ANYWHERE, float64[:, :, :], LINES, float64[:, :, ::1]))
+def words_of_sums(a, x, addends, words, lines, sums):
+    """Write (words, m, n) words of A·X + Σ C, for (c, m, n) addends, or NaN; return how many are undecided.
+
+    lines, sums : scratch memory, (TERMS, rows) and (n, STATE, rows), for up to so many rows at a time.
+    """
+    (m, k), n, width, undecided = a.shape, x.shape[1], lines.shape[1], 0
+    for first in range(0, m, width):
+        count = min(width, m - first)
+        rows = a[first : first + count]
+        sums[:, 0] = -0.0
+        sums[:, 1:] = 0.0
+        for j in range(n):
+            for c in range(addends.shape[0]):
+                add_numbers(addends[c, first : first + count, j], sums[j])
+        for start in range(0, k, lines.shape[0]):
+            terms = min(lines.shape[0], k - start)
+            for r in range(count):
+                for h in range(terms):
+                    lines[h, r] = rows[r, start + h]
+            for j in range(n):
+                add_lines(lines, x[start : start + terms, j], sums[j])
+        for j in range(n):
+            undecided += round_sums(sums[j], words[:, first : first + count, j])
+    return undecided
