@@ -40,6 +40,8 @@ def is_cupy(x: object) -> bool:
 
 def namespace(x: Array) -> ModuleType:
     """Return `numpy` or `cupy`, whichever owns `x`."""
+    if type(x) is np.ndarray:
+        return np
     return sys.modules["cupy"] if is_cupy(x) else np
 
 

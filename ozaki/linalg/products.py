@@ -108,12 +108,16 @@ def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, result:
     undecided, rows = 0, min(form.ROWS, padded(max(m, n, 1), 4))
     scratch = np.zeros((form.TERMS, rows)), np.empty((min(m, n), form.STATE, rows))
     for imaginary, out in enumerate(real_parts(result)):
-        factors = [
-            (p, -q if i and j else q)
-            for a, x in pairs
-            for (i, p), (j, q) in product(enumerate(real_parts(a)), enumerate(real_parts(x)))
-            if (i + j) % 2 == imaginary
-        ]
+        factors = (
+            pairs
+            if result.dtype.kind != "c"
+            else [
+                (p, -q if i and j else q)
+                for a, x in pairs
+                for (i, p), (j, q) in product(enumerate(real_parts(a)), enumerate(real_parts(x)))
+                if (i + j) % 2 == imaginary
+            ]
+        )
         of_a, of_x = zip(*factors, strict=True)
         left, right = (of_a[0], of_x[0]) if len(factors) == 1 else (np.hstack(of_a), np.vstack(of_x))
         terms = np.empty((len(addends), m, n))

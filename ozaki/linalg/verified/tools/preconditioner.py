@@ -48,12 +48,15 @@ def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)
     section 4), farther ones where the last digits of those near are so few that they are singular, too.
     They differ from A by relative 2**octave·u in turn.
     """
-    xp, rng = namespace(a), np.random.default_rng(0)
+    xp, rng = namespace(a), None
     for octave in octaves:
-        noise = 2.0**octave * U * xp.asarray(rng.standard_normal(a.shape)) if octave > -np.inf else 0.0
+        near = a.T + 0.0
         try:
             with np.errstate(all="ignore"):
-                near = a.T + noise * (abs(a.T) + abs(a).max())
+                if octave > -np.inf:
+                    rng = rng or np.random.default_rng(0)
+                    noise = 2.0**octave * U * xp.asarray(rng.standard_normal(a.shape))
+                    near = near + noise * (abs(a.T) + abs(a).max())
                 inverse = xp.linalg.inv(xp.asfortranarray(near)).T
             if bool(xp.isfinite(inverse).all()):
                 return inverse

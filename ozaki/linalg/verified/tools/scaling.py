@@ -96,20 +96,23 @@ def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
     Each part is scaled so that columns are at about 1. There are several where numbers of a column are
     farther apart than float64 numbers can be: then a part has those within `SPREAD` octaves.
     """
-    xp, rest = namespace(b), b.copy()
+    xp, rest = namespace(b), b
     parts: list[Array] = []
     exponents: list[Array] = []
     while not parts or bool(rest.any()):
         octave = [_octaves(x) - r for x in real_parts(rest)]
         top = xp.maximum(octave[0], octave[-1]).max(axis=0, keepdims=True)
         t = xp.where(top > FAR_BELOW // 2, top, 0).astype(np.int32)
-        part = rest.copy()
-        for of_part, of_rest, e in zip(real_parts(part), real_parts(rest), octave, strict=True):
-            near = e > t - SPREAD
-            of_part[~near], of_rest[near] = 0, 0
-        parts.append(scaled(part, -r - t))
         exponents.append(t)
-    return xp.hstack(parts), xp.hstack(exponents)
+        near = [e > t - SPREAD for e in octave]
+        if all(bool((x | (y == 0)).all()) for x, y in zip(near, real_parts(rest), strict=True)):
+            parts.append(scaled(rest + 0.0, -r - t))  # zeros are +0 in every part
+            break
+        part, rest = rest.copy(), rest.copy()
+        for of_part, of_rest, x in zip(real_parts(part), real_parts(rest), near, strict=True):
+            of_part[~x], of_rest[x] = 0, 0
+        parts.append(scaled(part, -r - t))
+    return (parts[0], exponents[0]) if len(parts) == 1 else (xp.hstack(parts), xp.hstack(exponents))
 
 
 def _octaves(x: Array) -> Array:

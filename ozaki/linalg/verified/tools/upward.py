@@ -5,8 +5,9 @@ Numbers are nonnegative, of float64; u = 2**-53, and η = 2**-1074 is the smalle
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ ETA = 2.0**-1074
 
 def up(x: Any) -> Any:
     """Return the next number above x: no less than what x was rounded to nearest from."""
+    if isinstance(x, float):  # NumPy's numbers, too, which a ufunc takes longer for
+        return np.float64(math.nextafter(x, math.inf))
     return namespace(x).nextafter(x, np.inf)
 
 
@@ -38,6 +41,7 @@ def total(x: Array) -> float:
     return float(up(x.sum() * (1 + 2 * x.size * U)))
 
 
+@lru_cache(1024)
 def gamma(k: int) -> float:
     """Return at least γ_k = ku / (1 - ku), infinite where that has no meaning (Higham 2002, lemma 3.1)."""
     return float(up(k * U / (1 - k * U))) if k * U < 0.5 else np.inf
