@@ -8,7 +8,8 @@ import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
 from multiword.runtime.jit import inlined, jit, pasted
-from ozaki.sparse.sums_numba import LONGEST, add_carefully, add_quickly, ends
+from ozaki.sparse.limits import LONGEST
+from ozaki.sparse.sums_numba import add_carefully, add_quickly, ends
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
 
 EQUALS = {

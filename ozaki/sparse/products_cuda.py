@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy, to_float64
 from multiword.runtime.kernels import Instance, Kernel
 from multiword.runtime.readback import Readback
+from ozaki.sparse.limits import LONGEST, UNDERFLOW
 from ozaki.sparse.matrices import Matrix, out_of_range
 from ozaki.sums.exact.extraction import TINY
 
@@ -29,6 +31,10 @@ _ENOUGH = 1 << 18
 """Threads that keep a GPU busy: with so many, each takes more entries, and there is less to merge."""
 
 
+LIMITS = {"TINY": repr(TINY), "UNDERFLOW": repr(UNDERFLOW), "LONGEST": LONGEST}
+"""Constants of `enclosure.cuh`."""
+
+
 @cache
 def _instance(
     index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype, lanes: int
@@ -38,7 +44,7 @@ def _instance(
 
 def _constants(
     index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype, lanes: int
-) -> dict[str, int | str]:
+) -> dict[str, Any]:
     return {
         "INDEX": _INDICES[index],
         "VALUE": _NUMBERS[value],
@@ -47,7 +53,7 @@ def _constants(
         "RESULT": _NUMBERS[result],
         "PARTS": 2 if value.kind == "c" else 1,
         "LANES": lanes,
-        "TINY": repr(TINY),
+        **LIMITS,
     }
 
 

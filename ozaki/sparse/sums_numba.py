@@ -8,14 +8,9 @@ which costs the least. A careful one is an enclosure that watches what is lost.
 import numpy as np
 
 from multiword.runtime.jit import inlined
+from ozaki.sparse.limits import UNDERFLOW
 from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product
 from ozaki.sums.exact.extraction_numba import fma
-
-LONGEST = 1 << 24
-"""Terms up to which the bound of a quick sum holds, with the roundings of the bound itself."""
-
-UNDERFLOW = 1e-290
-"""More than so many products lose by underflow. A subnormal number here would make every row slow."""
 
 
 @inlined

@@ -54,14 +54,22 @@ static double __dadd_rn(double x, double y) { return x + y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static void __threadfence() {}
 static unsigned atomicInc(unsigned *x, unsigned limit) { return *x < limit ? (*x)++ : std::exchange(*x, 0); }
-static double shuffled[1024];
-static double __shfl_down_sync(unsigned, double x, int offset, int width) {
-    const int me = threadIdx.x;
-    shuffled[me] = x;
+static double exchanged[1024]; /* by threads of a block, all of which take part */
+template <class Find> static auto exchange(double x, Find find) {
+    exchanged[threadIdx.x] = x;
     __syncthreads();
-    const double found = me % width + offset < width ? shuffled[me + offset] : x;
+    const auto found = find(exchanged + threadIdx.x / 32 * 32, (int)threadIdx.x % 32);
     __syncthreads();
     return found;
+}
+static double __shfl_down_sync(unsigned, double x, int o, int width) {
+    return exchange(x, [=](double *of, int me) { return of[me + (me % width + o < width ? o : 0)]; });
+}
+static int __shfl_sync(unsigned, int x, int from, int width) {
+    return exchange(x, [=](double *of, int me) { return (int)of[me / width * width + from]; });
+}
+static int __any_sync(unsigned, int x) {
+    return exchange(x, [](double *of, int) { return (int)(std::count(of, of + 32, 0) < 32); });
 }
 static int __clzll(unsigned long long x) { return __builtin_clzll(x); }
 static unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {

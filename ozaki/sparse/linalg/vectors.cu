@@ -29,8 +29,8 @@ extern "C" __global__ void enclosed_dots(const double *x, const double *y, const
     __shared__ bool last;
     Enclosure s[2] = {{0, 0, 0}, {0, 0, 0}};
     for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < n; i += (long long)gridDim.x * THREADS) {
-        add_product(&s[0], x[i], y[i]);
-        if (z) add_product(&s[1], x[i], z[i]);
+        s[0].add_product(x[i], y[i]);
+        if (z) s[1].add_product(x[i], z[i]);
     }
     add_block(s, room);
     if (threadIdx.x == 0) {
@@ -45,14 +45,14 @@ extern "C" __global__ void enclosed_dots(const double *x, const double *y, const
         s[i] = {0, 0, 0};
         for (unsigned block = threadIdx.x; block < gridDim.x; block += THREADS) {
             const volatile double *other = &sums[2 * block + i].high;
-            merge(&s[i], {other[0], other[1], other[2]});
+            s[i].merge({other[0], other[1], other[2]});
         }
     }
     add_block(s, room);
     if (threadIdx.x) return;
-    results[0] = rounded(s[0], false);
-    results[1] = rounded(root_of(s[0]), false);
-    results[2] = rounded(s[1], false);
+    results[0] = s[0].rounded(false);
+    results[1] = s[0].root().rounded(false);
+    results[2] = s[1].rounded(false);
 }
 
 /* out = x + a·y, with two roundings. */

@@ -11,14 +11,14 @@ import numpy as np
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.readback import Readback
-from ozaki.sums.exact.extraction import TINY
+from ozaki.sparse.products_cuda import LIMITS
 
 _THREADS = 256
 _BLOCKS = 512
 """At most so many blocks, which is enough for any GPU: the last one adds up what all have left."""
 
 _FILE = Path(__file__).with_name("vectors.cu")
-_CONSTANTS: dict[str, int | str] = {"THREADS": _THREADS, "TINY": repr(TINY)}
+_CONSTANTS: dict[str, Any] = {"THREADS": _THREADS, **LIMITS}
 
 _DOTS = Kernel("enclosed_dots", _FILE, (_CONSTANTS,), equals="ozaki.definition.sums.rounded_dot")
 _ADD = Kernel("add_scaled", _FILE, (_CONSTANTS,), equals="ozaki.sparse.linalg.vectors.added")

@@ -1,0 +1,7 @@
+"""The limits of quick sums of products (`sums_numba`, `enclosure.cuh`), on a CPU and on a GPU."""
+
+LONGEST = 1 << 24
+"""Terms up to which the bound of a quick sum holds, with the roundings of the bound itself."""
+
+UNDERFLOW = 1e-290
+"""More than so many products lose by underflow. A subnormal number here would make every row slow."""
