@@ -148,9 +148,9 @@ class Matrix(NamedTuple):
 
     def _check_pointers(self, name: str) -> None:
         """Raise ValueError for pointers that no rows can have. What a GPU's are, kernels find out."""
-        pointers, rows = self.indices[0], self._lines
-        if len(pointers) != rows + 1:
-            raise ValueError(f"{name}.indptr must have {rows + 1} numbers, got {len(pointers)}")
+        pointers, lines = self.indices[0], self._lines
+        if len(pointers) != lines + 1:
+            raise ValueError(f"{name}.indptr must have {lines + 1} numbers, got {len(pointers)}")
         if not is_cupy(pointers):
             self._check_ends(name)
 

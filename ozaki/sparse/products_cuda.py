@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -35,15 +35,8 @@ LIMITS = {"TINY": repr(TINY), "UNDERFLOW": repr(UNDERFLOW), "LONGEST": LONGEST}
 """Constants of `enclosure.cuh`."""
 
 
-@cache
-def _instance(
-    index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype, lanes: int
-) -> Instance:
-    return _ADD_ROWS.instance(**_constants(index, value, x, addend, result, lanes))
-
-
 def _constants(
-    index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype, lanes: int
+    lanes: int, index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype
 ) -> dict[str, Any]:
     return {
         "INDEX": _INDICES[index],
@@ -61,14 +54,14 @@ _ADD_ROWS = Kernel(
     "add_sparse_rows",
     Path(__file__).with_name("rows.cu"),
     tuple(
-        _constants(np.dtype(index), np.dtype(value), np.dtype(x), np.dtype(addend), np.dtype(result), lanes)
-        for index, (value, x, addend, result), lanes in (
-            ("int32", "dddd", 1),
-            ("int64", "fddd", 2),
-            ("int32", "ffff", 4),
-            ("int32", "DDDD", 8),
-            ("int64", "dDDD", 32),
-            ("int32", "FFFF", 1),
+        _constants(lanes, *map(np.dtype, kinds))
+        for lanes, kinds in (
+            (1, "idddd"),
+            (2, "lfddd"),
+            (4, "iffff"),
+            (8, "iDDDD"),
+            (32, "ldDDD"),
+            (1, "iFFFF"),
         )
     ),
     equals="ozaki.definition.sums.rounded_dot",
@@ -94,21 +87,18 @@ def rows_on_device(
     sides = [side for y in (x, *addends) if (side := _numbers(y, dtype)) is not None]
     if len(sides) < 1 + len(addends):
         return None
-    cupy, rows = import_cupy(), matrix.shape[0]
+    cupy, addend = import_cupy(), sides[-1].dtype
     if pointers.dtype != indices.dtype:
         pointers, indices = (part.astype(np.int64) for part in (pointers, indices))
     pointers, indices, values = map(cupy.ascontiguousarray, (pointers, indices, values))
-    out, k = cupy.ndarray((rows, *x.shape[1:]), dtype), prod(x.shape[1:]) * (2 if dtype.kind == "c" else 1)
-    stored = min(len(indices), len(values))
-    lanes = _lanes(stored, rows, k)
-    of_x, initial, addend = sides[0], sides[1] if addends else np.uint64(0), sides[-1].dtype
+    stored, tail = min(len(indices), len(values)), x.shape[1:]
+    kinds = indices.dtype, values.dtype, sides[0].dtype, addend, dtype
+    launch, grid, numbers = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
+    out = cupy.ndarray((matrix.shape[0], *tail), dtype)
     free = _flags[out.data.device_id]
     flags = free.pop() if free else Readback(2, np.uint32)
-    sizes = [np.int64(n) for n in (*matrix.shape, stored, k)]
-    sign = np.float64(-1.0 if matrix.conjugate else 1.0)
-    launch = _instance(indices.dtype, values.dtype, of_x.dtype, addend, dtype, lanes)
-    grid = -(-rows * k * lanes // _THREADS)
-    launch((grid,), (_THREADS,), (pointers, indices, values, of_x, initial, out, *sizes, sign, flags.address))
+    initial = sides[1] if addends else np.uint64(0)
+    launch(grid, (_THREADS,), (pointers, indices, values, sides[0], initial, out, *numbers, flags.address))
     flags.send()
     seen = flags.look()
     undecided, invalid = seen.tolist()
@@ -117,6 +107,21 @@ def rows_on_device(
     if invalid:
         raise out_of_range()
     return out, bool(undecided)
+
+
+@lru_cache(1024)
+def _prepared(
+    shape: tuple[int, int], stored: int, tail: tuple[int, ...], conjugate: bool, kinds: tuple[np.dtype, ...]
+) -> tuple[Instance, tuple[int], list[Any]]:
+    """Return the kernel of a product, its grid, and the numbers among its arguments.
+
+    tail : what comes after the rows in the result's shape. kinds : dtypes, as of `_constants`.
+    """
+    k = prod(tail) * (2 if kinds[-1].kind == "c" else 1)
+    lanes = _lanes(stored, shape[0], k)
+    sizes = [np.int64(n) for n in (*shape, stored, k)]
+    instance = _ADD_ROWS.instance(**_constants(lanes, *kinds))
+    return instance, (-(-shape[0] * k * lanes // _THREADS),), [*sizes, np.float64(-1.0 if conjugate else 1.0)]
 
 
 def _lanes(entries: int, rows: int, k: int) -> int:

@@ -9,6 +9,8 @@
    of a complex column, and `imaginary` is the sign of the matrix's imaginary parts. flags[0] becomes 1 where an
    element is undecided, flags[1] where an index is out of range, or pointers are not from 0 to `stored` in order. */
 
+#define AHEAD 4
+
 extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
                                            const VALUE *__restrict__ values, const X *__restrict__ x,
                                            const ADDEND *__restrict__ initial, RESULT *__restrict__ out,
@@ -28,16 +30,25 @@ extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, c
     bool invalid = begin < 0 || (row == 0 && begin != 0) || end < begin || end > stored || (end > begin && !width);
     if (invalid) end = begin;
     const auto add_up = [&](auto sum, long long end) {
-#pragma unroll 4
-        for (long long p = begin + lane; p < end; p += LANES) { /* nothing ends it early: entries are read ahead */
-            long long j = indices[p];
-            const bool inside = 0 <= j && j < width;
-            invalid |= !inside;
-            j = inside ? j : 0;
-            sum.add_product(widened(values[PARTS * p]), widened(x[j * k + column]));
-            if (PARTS == 2) {
-                const double turn = column & 1 ? imaginary : -imaginary;
-                sum.add_product(turn * widened(values[PARTS * p + PARTS - 1]), widened(x[j * k + (column ^ 1)]));
+        for (long long first = begin + lane; first < end; first += AHEAD * LANES) {
+            long long p[AHEAD], j[AHEAD]; /* read together, without branches; behind the end 0 times the first one */
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                p[i] = first + i * LANES < end ? first + i * LANES : first;
+                j[i] = indices[p[i]];
+                const bool inside = 0 <= j[i] && j[i] < width;
+                invalid |= !inside;
+                j[i] = inside ? j[i] : 0;
+            }
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                const bool counts = i == 0 || p[i] != first;
+                const double value = widened(values[PARTS * p[i]]), other = widened(values[PARTS * p[i] + PARTS - 1]);
+                sum.add_product(counts ? value : 0, widened(x[j[i] * k + column]));
+                if (PARTS == 2) {
+                    const double turned = (column & 1 ? imaginary : -imaginary) * other;
+                    sum.add_product(counts ? turned : 0, widened(x[j[i] * k + (column ^ 1)]));
+                }
             }
         }
         add_lanes<LANES>(&sum);

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki.sparse.linalg import bicgstab, block_jacobi, cg, eigsh, gmres, jacobi, lsqr, minres
+from ozaki.sparse.linalg import bicgstab, block_jacobi, cg, eigsh, gmres, jacobi, lsqr, minres, vectors
 from tests.sparse.test_linalg import iterates, laplacian
 from tests.sparse.test_products import dense, numbers
 
@@ -55,9 +55,43 @@ def test_zeros_specials_and_invalid_indices():
     there = sparse.csr_matrix(host)
     for x in (np.ones(3), np.zeros(3), np.full(3, 2.0**-1000)):
         assert ozaki.matmul(there, cupy.asarray(x)).get().tobytes() == ozaki.matmul(host, x).tobytes()
-    there.indices[0] = 3
-    with pytest.raises(ValueError, match="out of range"):
-        ozaki.matmul(there, cupy.ones(3))
+    before = int(there.indptr[1]), int(there.indices[0])
+    there.indptr[1] = 9
+    for index in before[1], 3:
+        there.indices[0] = index
+        with pytest.raises(ValueError, match="out of range"):
+            ozaki.matmul(there, cupy.ones(3))
+        there.indptr[1] = before[0]
+    there.indices[0] = before[1]
+    assert ozaki.matmul(there, cupy.ones(3)).get().tobytes() == ozaki.matmul(host, np.ones(3)).tobytes()
+
+
+@pytest.mark.parametrize("n", [1, 1000, 300_000])
+def test_dots(n):
+    """Of Krylov methods: of one block, of several, and of more numbers than the grid has threads."""
+    cupy, rng = pytest.importorskip("cupy"), np.random.default_rng(n)
+    x, y = (numbers(rng, n, np.float64) for _ in range(2))
+    on_device = cupy.asarray(x), cupy.asarray(y)
+    expected = ozaki.norm(x), ozaki.vdot(x, y)
+    assert vectors.norm_and_dot(*on_device) == expected
+    assert vectors.norm_and_dot(on_device[0], on_device[0]) == (expected[0], ozaki.vdot(x, x))
+    assert (vectors.norm(on_device[0]), vectors.dot(*on_device)) == expected
+    assert vectors.added(on_device[0], 0.1, on_device[1]).get().tobytes() == (x + 0.1 * y).tobytes()
+
+
+@pytest.mark.parametrize("mean", [1, 5, 12, 60, 200])
+def test_long_and_short_rows(mean):
+    """Of as many lanes as there are; of x in float32, and with as many rows as keep a GPU busy."""
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    rng = np.random.default_rng(mean)
+    for rows in (50, 40_000):
+        pointers, n = np.arange(0, rows * mean + 1, mean), 1000
+        entries = numbers(rng, rows * mean, np.float64), rng.integers(0, n, rows * mean)
+        host = ss.csr_matrix((*entries, pointers), shape=(rows, n))
+        there = sparse.csr_matrix(host)
+        for dtype in (np.float64, np.float32):
+            x = numbers(rng, n, dtype)
+            assert ozaki.matmul(there, cupy.asarray(x)).get().tobytes() == ozaki.matmul(host, x).tobytes()
 
 
 @pytest.mark.parametrize("method", [cg, bicgstab, gmres, minres])
