@@ -270,7 +270,7 @@ def _softmax_kernel(kind: str) -> Kernel:
     def kernel(rows: Array) -> tuple[Array, Array | None] | None:
         if not is_cupy(rows):
             return rowwise_host.run(kind, rows)
-        wide = rows if rows.dtype.name in rowwise_cuda.TYPES else to_float64(rows)
+        wide = rows if rows.dtype in rowwise_cuda.TYPES else to_float64(rows)
         result, doubtful = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
         return result if wide is rows else _rounded(result, rows.dtype), doubtful
 
@@ -347,7 +347,8 @@ def _by_rows(
     order, n, count = (*kept, *axes), prod(x.shape[a] for a in axes), prod(x.shape[a] for a in kept)
     if not x.size:
         return xp.empty([x.shape[a] for a in kept] if reduced else x.shape, dtype)
-    rows = x.transpose(order).reshape(count, n)
+    in_order = order == tuple(range(x.ndim))  # as most often
+    rows = (x if in_order else x.transpose(order)).reshape(count, n)
 
     def computed(part: Array) -> Array:
         part = to_float64(part)
@@ -371,6 +372,8 @@ def _by_rows(
         result = _results(rows, exactly, kernel, affine)
     if reduced:
         return result.reshape([x.shape[a] for a in kept])
+    if in_order:
+        return result.reshape(x.shape)
     return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
 
 

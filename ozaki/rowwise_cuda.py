@@ -17,6 +17,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
+from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import Readback
 from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
@@ -47,7 +48,7 @@ _PARTS, _LEAST_PART = 4, 1024
 _LARGEST, _SUM = 24, 32
 """Bytes of what a part keeps for the next step (`rowwise_parts.cu` compares them)."""
 
-TYPES = {"float32": "float", "float64": "double"}
+TYPES = {np.dtype("float32"): "float", np.dtype("float64"): "double"}
 """The dtypes of rows that there are kernels for."""
 
 
@@ -57,7 +58,7 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     logsumexp is one number a row; all have the dtype of the rows.
     """
     xp, (count, n) = namespace(rows), rows.shape
-    out = xp.empty((count, 1), rows.dtype) if kind == "logsumexp" else xp.empty_like(rows)
+    out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
     enclosed, words = rows.dtype == np.float32 and 1 < n <= MOST_KEPT, (count + 31) // 32
     marked = xp.zeros(
         1 + 2 * words, np.uint32
@@ -98,7 +99,7 @@ def _enclose(kind: str, rows: Array, out: Array, marked: Array) -> None:
     """Write the results of rows, of which those that enclosures leave in doubt are marked."""
     count, n = rows.shape
     team, numbers = team_of(n)
-    kernel = _kernel("quick_rows", kind, "float32", team, rows.data.device_id, numbers)
+    kernel = _kernel("quick_rows", kind, rows.dtype, team, rows.data.device_id, numbers)
     launch_teams(kernel, team, count, (rows, out, marked, np.int64(count), np.int64(n)))
 
 
@@ -128,7 +129,7 @@ def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, doubts: D
         team, teams = 1, WARP * _WARPS
     else:
         team, teams = (WARP, _WARPS) if warp else (MOST_THREADS, 1)
-    kernel = _kernel("rows", kind, rows.dtype.name, team, rows.data.device_id)
+    kernel = _kernel("rows", kind, rows.dtype, team, rows.data.device_id)
     shared = 8 * teams * n if kind == "softmax" else 0
     bits = np.uint64(0) if marked is None else marked
     arguments = (rows, out, bits, *doubts.arguments, np.int64(count), np.int64(n))
@@ -145,7 +146,7 @@ def _in_parts(kind: str, rows: Array, out: Array, doubts: Doubts, parts: int, si
         ("sums_of_parts", (rows, largest, sums, *doubts.arguments)),
         ("results_of_parts", (rows, largest, sums, out, *doubts.arguments)),
     ):
-        kernel = _kernel(name, kind, rows.dtype.name, MOST_THREADS, rows.data.device_id)
+        kernel = _kernel(name, kind, rows.dtype, MOST_THREADS, rows.data.device_id)
         kernel((_blocks(count * parts),), (MOST_THREADS,), (*arrays, *sizes))
 
 
@@ -163,14 +164,14 @@ def _blocks(most: int) -> int:
 
 
 @cache
-def _kernel(name: str, kind: str, dtype: str, team: int, device: int, numbers: int = 0) -> Any:
+def _kernel(name: str, kind: str, dtype: Any, team: int, device: int, numbers: int = 0) -> Any:
     if name == "quick_rows":
         return from_text(quick_source(kind, team, numbers), name, device)
     file = "rowwise.cu" if name == "rows" else "rowwise_parts.cu"
     return from_text(source(file, kind, dtype, team), name, device)
 
 
-def source(file: str, kind: str, dtype: str, team: int) -> str:
+def source(file: str, kind: str, dtype: Any, team: int) -> str:
     """Return the kernels of a file in CUDA, for rows of a dtype and teams of so many threads."""
     functions = (("exp_minus", "exp"), *([] if kind == "softmax" else [("log1p", "log")]))
     texts = (
@@ -178,7 +179,7 @@ def source(file: str, kind: str, dtype: str, team: int) -> str:
         for function, name in functions
         for text, last in (("quick", False), ("longer", True))
     )
-    constants = f"typedef {TYPES[dtype]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
+    constants = f"typedef {TYPES[np.dtype(dtype)]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
     return "\n".join([*texts, constants, expanded(Path(__file__).with_name(file))])
 
 

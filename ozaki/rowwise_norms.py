@@ -10,6 +10,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
+from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
 from ozaki.rowwise_cuda import MOST_KEPT, Doubts, launch_teams, team_of
@@ -27,7 +28,7 @@ def run(
     if rows.dtype != np.float32 or n > MOST_KEPT:
         return None
     rows = xp.ascontiguousarray(rows)
-    out = xp.empty((count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
+    out = empty_result(rows, (count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
     doubts = Doubts(xp.zeros((count + 31) // 32, np.uint32))
     affine = [np.uint64(0) if x is None else x for x in (weight, bias)]
     sizes = np.int64(count), np.int64(n), np.float64(eps)
