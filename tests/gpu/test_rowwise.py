@@ -52,18 +52,19 @@ def test_rows_that_enclosures_leave_in_doubt_are_computed_by_kernels(name, monke
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((20_000, 768), 1), ((300, 70), 0), ((9, 30, 40), (2, 0)), ((3, 5000), 1)]
+)
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
-def test_weights_and_biases(name, dtype):
+def test_weights_and_biases(name, shape, axis, dtype):
     """Of the last axis, of the first and of two; and of rows that one kernel does not take."""
     rng, function = np.random.default_rng(7), getattr(ozaki, name)
-    for shape, axis in (((20_000, 768), 1), ((300, 70), 0), ((9, 30, 40), (2, 0)), ((3, 5000), 1)):
-        x = (rng.standard_normal(shape) + 100).astype(dtype)
-        axes = sorted(np.atleast_1d(axis))
-        weight, bias = (rng.standard_normal([shape[a] for a in axes]).astype(dtype) for _ in range(2))
-        same_on_the_gpu(lambda x, w: function(x, axis, w), x, weight)
-        if name == "layer_norm":
-            same_on_the_gpu(lambda x, w, b: function(x, axis, w, b), x, weight, bias)
-            same_on_the_gpu(lambda x, b: function(x, axis, None, b, eps=0.0), x, bias)
+    x, axes = (rng.standard_normal(shape) + 100).astype(dtype), sorted(np.atleast_1d(axis))
+    weight, bias = (rng.standard_normal([shape[a] for a in axes]).astype(dtype) for _ in range(2))
+    same_on_the_gpu(lambda x, w: function(x, axis, w), x, weight)
+    if name == "layer_norm":
+        same_on_the_gpu(lambda x, w, b: function(x, axis, w, b), x, weight, bias)
+        same_on_the_gpu(lambda x, b: function(x, axis, None, b, eps=0.0), x, bias)
 
 
 @pytest.mark.parametrize("kind", NORMS)
