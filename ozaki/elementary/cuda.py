@@ -44,12 +44,11 @@ def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
     """Write a function's values of flat arrays to `out`, which may be the first of them, but no other.
 
     Of many numbers both texts are launched at once: waiting in between takes longer than a text for nothing.
-    RuntimeError in a CUDA graph that the caller captures, where nothing can be waited for.
     """
     if not out.size:
         return
-    if capturing():
-        raise RuntimeError("a function of an array waits for the device, which a capture of a graph forbids")
+    if capturing():  # nothing can be waited for
+        raise ValueError("functions cannot take part in a CUDA graph of your own: call them outside of it")
     cupy, undecided = import_cupy(), Readback(2, np.uint32)
     flags = cupy.empty((out.size + 31) // 32, np.uint32)
     for texts in [[False], [True]] if out.size <= _SELDOM[out.itemsize] else [[False, True]]:
