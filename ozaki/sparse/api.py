@@ -22,6 +22,7 @@ from ozaki.rounding.conversion import narrow
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.pairs import pairs_of_duplicates, sparse_product
 from ozaki.sparse.products import as_columns, product_with_vector, rounded_products
+from ozaki.sparse.rows import csr_times_vector
 from ozaki.sums import api as sums
 from ozaki.sums.arguments import Axis, DType, Out, axes_of, deliver, format_of, real_result_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
@@ -69,6 +70,8 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None
     """
     if accuracy is not None:
         check_accuracy(accuracy)
+    if out is None and (product := csr_times_vector(a, b)) is not None:
+        return product
     if is_sparse(a) and is_sparse(b):
         if out is not None:
             raise TypeError("out is for products with arrays; that of two sparse matrices is sparse")

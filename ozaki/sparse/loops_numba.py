@@ -43,18 +43,18 @@ def of_kinds(indices, values, signature):
     }
 
 
-def _rows(signed, unsigned, value):
-    matrix, x = (_read(signed), _read(unsigned), _read(value)), _read(float64)
+def _rows(signed, _, value):
+    matrix, x = (_read(signed), _read(signed), _read(value)), _read(float64)
     return int64(*matrix, x, _read(float64), boolean, float64[::1])
 
 
-def _blocks(signed, unsigned, value):
-    matrix, x = (_read(signed), _read(unsigned), _read(value, 3)), _read(float64, 2)
+def _blocks(signed, _, value):
+    matrix, x = (_read(signed), _read(signed), _read(value, 3)), _read(float64, 2)
     return int64(*matrix, x, _read(float64), boolean, float64[::1])
 
 
-def _complex(signed, unsigned, value):
-    matrix, x = (_read(signed), _read(unsigned), _read(value, 2), float64), _read(float64, 2)
+def _complex(signed, _, value):
+    matrix, x = (_read(signed), _read(signed), _read(value, 2), float64), _read(float64, 2)
     return int64(*matrix, x, x, boolean, float64[:, ::1])
 
 
@@ -147,11 +147,11 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     """Write RN(initial + Σ values·x) of each row to `out`; return how many are undecided, or INVALID.
 
     pointers : (rows + 1,), where the entries of rows begin.
-    indices : unsigned, so that a negative one is too large.
+    indices : of columns; as an unsigned number a negative one is too large.
     initial : (rows,), or empty.
     single : round to float32.
     """
-    undecided, added, stored = 0, len(initial) > 0, np.uint64(len(values))
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
     for i in range(np.uint64(len(out))):
         # Negative ones are too large, as well.
         begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
@@ -177,7 +177,7 @@ def add_blocks(pointers, indices, values, x, initial, single, out):
     values : (blocks, r, c).
     x : (blocks of columns, c). out : (blocks of rows · r,).
     """
-    undecided, added, stored = 0, len(initial) > 0, np.uint64(len(values))
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
     each = np.uint64(values.shape[1])
     for block in range(np.uint64(len(pointers) - 1)):
         begin, end = np.uint64(pointers[block]), np.uint64(pointers[block + np.uint64(1)])
@@ -205,7 +205,7 @@ def add_complex_rows(pointers, indices, values, sign, x, initial, single, out):
 
     sign : −1 for conjugates of the values.
     """
-    undecided, added, stored = 0, len(initial) > 0, np.uint64(len(values))
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
     first, second = np.uint64(0), np.uint64(1)
     for i in range(np.uint64(len(out))):
         begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + second])

@@ -66,9 +66,8 @@ class Rows(NamedTuple):
             values, loop, block = to_float64(values), loops.add_blocks, values.shape[1:]
         elif values.dtype.kind != "f":
             values = to_float64(values)
-        stored, names = min(len(indices), len(values)), (_BITS[indices.itemsize], _BITS[values.itemsize])
-        indices, values = indices.view(f"u{indices.itemsize}")[:stored], np.ascontiguousarray(values)[:stored]
-        loop, entries = loop["int" + names[0], "float" + names[1]], (pointers, indices, values, *more)
+        loop = loop["int" + _BITS[indices.itemsize], "float" + _BITS[values.itemsize]]
+        entries = pointers, indices, np.ascontiguousarray(values), *more
         return cls(loop, entries, len(pointers) - 1, block, in_parts)
 
     @classmethod
@@ -110,6 +109,34 @@ class Rows(NamedTuple):
             return [height * share // shares for share in range(shares + 1)]
         cuts = np.searchsorted(first, [entries * share // shares for share in range(1, shares)])
         return [0, *np.clip(cuts, 0, height).tolist(), height]
+
+
+_FLOAT = np.dtype(np.float64)
+_LOOPS = {np.dtype(kind): (kind.__name__, "float64") for kind in (np.int32, np.int64)}
+"""Names of the loops over rows of float64 numbers, by the dtype of indices."""
+
+
+def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
+    """Return Ax of a small CSR matrix of SciPy's and a vector, which the loop takes as they lie; else None.
+
+    None, too, of what the loop leaves undecided, and of what is invalid. Most small products need no more than
+    this, and would spend half of their time on the way to it.
+    """
+    if type(x) is not np.ndarray or getattr(a, "format", None) != "csr":
+        return None
+    values, indices, pointers, shape = a.data, a.indices, a.indptr, a.shape
+    if type(values) is not np.ndarray or not values.dtype is x.dtype is _FLOAT or len(shape) != 2:
+        return None
+    if x.shape != shape[1:] or len(pointers) != shape[0] + 1 or len(values) >= 2 * SPARSE_ENTRIES_OF_A_THREAD:
+        return None
+    name = _LOOPS.get(indices.dtype)
+    if name is None or pointers.dtype != indices.dtype or (loops := compiled(LOOPS)) is None:
+        return None
+    contiguous = values.flags.c_contiguous and indices.flags.c_contiguous and pointers.flags.c_contiguous
+    if not (contiguous and x.flags.c_contiguous) or pointers[0] != 0:
+        return None
+    out = np.empty(shape[0])
+    return None if loops.add_rows[name](pointers, indices, values, x, NOTHING, False, out) else out
 
 
 _BITS = {4: "32", 8: "64"}
