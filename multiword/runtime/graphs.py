@@ -110,6 +110,12 @@ def capturing() -> bool:
     return bool(import_cupy().cuda.get_current_stream().is_capturing())
 
 
+def refuse_captures(what: str) -> None:
+    """Raise ValueError while CuPy's stream is captured: for calls that wait, or free memory at their end."""
+    if capturing():
+        raise ValueError(f"{what} cannot take part in a CUDA graph of your own: call them outside of it")
+
+
 def record(event: Any) -> None:
     """Record a CuPy event on the current stream; where this thread is capturing, at every replay."""
     recorder = _recorder.value

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.graphs import capturing
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text, literal
 from multiword.runtime.readback import Readback
 from ozaki.elementary.evaluate import by_integers
@@ -47,8 +47,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
     """
     if not out.size:
         return
-    if capturing():  # nothing can be waited for
-        raise ValueError("functions cannot take part in a CUDA graph of your own: call them outside of it")
+    refuse_captures("functions")
     cupy, undecided = import_cupy(), Readback(2, np.uint32)
     flags = cupy.empty((out.size + 31) // 32, np.uint32)
     for texts in [[False], [True]] if out.size <= _SELDOM[out.itemsize] else [[False, True]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host, where_lies
+from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host, to_float64
 from multiword.runtime.compiled import compiled
 from multiword.runtime.options import exactly, integer
 from multiword.runtime.parallel import over_rows
@@ -27,6 +27,7 @@ from ozaki.sums.variance import exact_ddof
 
 _MOST = 1 << 30  # numbers of a window, of which digits are 64 bits
 _ENCLOSED = "ozaki.sums.exact.windows_enclosed_numba"
+_GATHERED = 1 << 22  # numbers of windows that are copied at a time
 _INFINITE = 2047  # the exponent field of Inf and NaN
 
 
@@ -178,15 +179,15 @@ def _rolling(
     moved = namespace(x).moveaxis(exactly("x", x, np.float64), along, -1)
     rows = namespace(x).ascontiguousarray(moved).reshape(prod(moved.shape[:-1]), x.shape[along])
     result, certain = _quickly(rows, length, ahead, least, name, target, options)
-    if not certain.all():
+    if certain is not None and not certain.all():
         _complete(rows, length, ahead, least, name, target, options, result, certain)
     return namespace(x).moveaxis(narrow(result, target).reshape(moved.shape), -1, along)
 
 
 def _quickly(
     x: Array, length: int, ahead: int, least: int, name: str, target: np.dtype, options: dict[str, Any]
-) -> tuple[Array, Array]:
-    """The results that compiled loops are certain of, as float64, and which these are."""
+) -> tuple[Array, Array | None]:
+    """The results that compiled loops are certain of, as float64, and which these are; None if all are."""
     precision, ddof = format_of(target).precision, options.get("ddof", 0)
     simple = precision in (24, 53) and ddof == int(ddof) and abs(ddof) < _MOST > x.shape[1]
     if simple and x.size:
@@ -237,7 +238,7 @@ def _in_digits(loops: Any, x: np.ndarray, asked: Windows, result: np.ndarray, ce
 
 
 def _complete(
-    x: np.ndarray,
+    x: Array,
     length: int,
     ahead: int,
     least: int,
@@ -247,12 +248,17 @@ def _complete(
     result: Array,
     certain: Array,
 ) -> None:
-    """Compute what is not certain, window by window, on the host."""
-    rows, values, undecided = on_host(x), [], namespace(x).flatnonzero(~certain)
-    for index in on_host(undecided).tolist():
-        row, i = divmod(index, x.shape[1])
-        end = i + ahead + 1
-        window = rows[row, max(0, end - length) : end]
-        few = np.count_nonzero(window == window) < least
-        values.append(np.nan if few else REDUCTIONS[name].of((window,), (0,), target, **options))
-    result.reshape(-1)[undecided] = where_lies(x, np.array(values, np.float64))
+    """Compute what is not certain by the reduction itself, of windows of one length at once, where x lies."""
+    xp, n, values = namespace(x), x.shape[1], result.reshape(-1)
+    undecided = xp.flatnonzero(~certain)
+    place = undecided % n
+    first = xp.maximum(place + (ahead + 1 - length), 0)
+    sizes, first = xp.minimum(place + (ahead + 1), n) - first, first + (undecided - place)
+    for size in np.unique(on_host(sizes)).tolist():
+        alike, at_once = xp.flatnonzero(sizes == size), max(1, _GATHERED // size)
+        for start in range(0, len(alike), at_once):
+            some = alike[start : start + at_once]
+            windows = x.reshape(-1)[first[some] + xp.arange(size)[:, None]]
+            found = to_float64(REDUCTIONS[name].of((windows,), (0,), target, **options))
+            few = (windows == windows).sum(axis=0) < least
+            values[undecided[some]] = xp.where(few, np.nan, found)

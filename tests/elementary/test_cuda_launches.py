@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime import graphs
 from ozaki.elementary import cuda, evaluate
 from tests.standin import DeviceArray
 
@@ -59,7 +60,7 @@ def launched(monkeypatch):
     monkeypatch.setattr(DeviceArray, "get", lambda x: np.asarray(x), raising=False)
     monkeypatch.setattr(cuda, "import_cupy", lambda: there)
     monkeypatch.setattr(cuda, "Readback", Written)
-    monkeypatch.setattr(cuda, "capturing", lambda: False)
+    monkeypatch.setattr(graphs, "capturing", lambda: False)
     monkeypatch.setattr(cuda, "_processors", lambda _: 1)
     monkeypatch.setattr(cuda, "_kernel", kernel)
     monkeypatch.setattr(DeviceArray, "data", SimpleNamespace(device_id=0))
@@ -97,7 +98,7 @@ def test_the_argument_may_be_the_result(launched):
 
 
 def test_nothing_is_launched_in_a_callers_graph(launched, monkeypatch):
-    monkeypatch.setattr(cuda, "capturing", lambda: True)
+    monkeypatch.setattr(graphs, "capturing", lambda: True)
     with pytest.raises(ValueError, match="a CUDA graph of your own"):
         cuda.evaluate("exp", [np.ones(3)], np.ones(3))
     assert not launched

@@ -51,6 +51,19 @@ class Emulated:
         function(grid[0], block[0], (ctypes.c_longlong * len(values))(*values))
 
 
+class Written:
+    """Numbers that a kernel writes to the host's memory."""
+
+    def __init__(self, count, dtype):
+        self.address = np.zeros(count, dtype)
+
+    def send(self):
+        """Nothing is waited for."""
+
+    def look(self):
+        return self.address
+
+
 def launcher(name, types):
     given = ", ".join(f"({kind})a[{i}]" for i, kind in enumerate(types.split(", ")))
     return f"""
@@ -66,7 +79,7 @@ LAUNCHERS = "".join(
     launcher(*kernel)
     for kernel in (
         ("windows_of_chunks", f"double*{', i64' * 7}, i64*"),
-        ("windows_of_parts", f"double*{', i64' * 8}, i64*{', i64' * 8}, i64*, double*, bool*"),
+        ("windows_of_parts", f"double*{', i64' * 8}, i64*{', i64' * 8}, i64*, double*, bool*, int*"),
     )
 )
 
@@ -98,6 +111,8 @@ def emulated(monkeypatch, libraries):
         found[:] = (2048 - fields.min(), fields.max()) if fields.size else 0
 
     monkeypatch.setattr(windows_cuda, "import_cupy", lambda: numpy)
+    monkeypatch.setattr(windows_cuda, "Readback", Written)
+    monkeypatch.setattr(windows_cuda, "refuse_captures", lambda _: None)
     monkeypatch.setattr(windows_cuda, "multiprocessors", lambda: 1)
     monkeypatch.setattr(windows_cuda, "_OCTAVES", octaves)
     monkeypatch.setattr(windows_cuda, "_kernel", lambda name, local, _: Emulated(libraries[local], name))

@@ -8,6 +8,7 @@ import pytest
 
 import ozaki
 from multiword.runtime.compiled import numpy_forms
+from ozaki.sums import rolling
 from tests.fuzz.fixed import check_family
 
 ROLLING = {name: getattr(ozaki, f"rolling_{name}") for name in ("sum", "mean", "var", "std")}
@@ -47,13 +48,20 @@ def test_windows_have_the_bits_of_reductions(name, x):
         assert found.tobytes() == np.array(alone, found.dtype).tobytes()
 
 
-def test_without_compiled_loops_the_bits_are_the_same():
+@pytest.mark.parametrize(
+    ("window", "least", "center"), [(6, 2, True), (1, 0, False), (7, 7, False), (99, 3, True)]
+)
+def test_without_compiled_loops_the_bits_are_the_same(monkeypatch, window, least, center):
+    """Windows of one length together, and as many at once as there is room for."""
+    monkeypatch.setattr(rolling, "_GATHERED", 40)
     x = RNG.standard_normal((3, 40))
     x[1, ::3] = np.nan
+    x[2] = np.where(RNG.random(40) < 0.5, -0.0, 0.0)
     for name, function in ROLLING.items():
-        expected = function(x, 6, min_count=2, center=True)
+        expected = function(x, window, min_count=least, center=center)
         with numpy_forms():
-            assert function(x, 6, min_count=2, center=True).tobytes() == expected.tobytes(), name
+            found = function(x, window, min_count=least, center=center)
+        assert found.tobytes() == expected.tobytes(), name
 
 
 @pytest.mark.parametrize("name", ROLLING)

@@ -21,7 +21,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.graphs import capturing
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Instance, Kernel, Struct
 from multiword.runtime.scoped import Scoped
 from ozaki.rounding.conversion import narrow
@@ -213,8 +213,7 @@ def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange)
 
 def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding | None) -> Any:
     """Launch for all terms. Return the results or, without a rounding, digits and flags."""
-    if capturing():  # what is freed when this returns would be another's when the graph is launched
-        raise ValueError("sums cannot take part in a CUDA graph of your own: call them outside of it")
+    refuse_captures("sums")  # what is freed when this returns would be another's when the graph is launched
     outputs = prod(summands[0].shape[reduced:])
     result = import_cupy().empty(outputs, (rounding or _PLAIN).target.dtype)
     state = None if rounding else _zero_state(digits, outputs)

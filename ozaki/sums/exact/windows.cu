@@ -16,13 +16,13 @@ windows_of_chunks(const double *x, i64 rows, i64 n, i64 chunk, i64 chunks, i64 u
     }
 }
 
-/* Write result[row, i], and certain[row, i] = false where it is not. A thread takes `part` elements of a row, and then
+/* Write result[row, i], and certain[row, i] = false and *undecided = 1 where it is not certain. A thread takes `part` elements of a row, and then
    others: it begins with the sums of chunks, of `known` added up along its columns, or with none if `chunks` is 0.
    Words that are no more than LOCAL are a thread's own, others in `scratch`, of the room of all threads. */
 extern "C" __global__ void __launch_bounds__(THREADS)
 windows_of_parts(const double *x, i64 rows, i64 n, i64 part, i64 chunk, i64 chunks, i64 unit, i64 digits, i64 squares,
                  const i64 *known, i64 window, i64 ahead, i64 min_count, i64 divided, i64 spread, i64 root, i64 ddof,
-                 i64 single, i64 *scratch, double *result, bool *certain)
+                 i64 single, i64 *scratch, double *result, bool *certain, int *undecided)
 {
     const i64 words = COUNTS + digits + squares, room = digits + squares + 2, parts = (n + part - 1) / part;
     const i64 thread = blockIdx.x * (i64)THREADS + threadIdx.x, threads = gridDim.x * (i64)THREADS, step = chunks + 1;
@@ -45,9 +45,10 @@ windows_of_parts(const double *x, i64 rows, i64 n, i64 part, i64 chunk, i64 chun
             first = from * chunk;
             end = to * chunk;
         }
-        text::roll(Line<const double>{x + row * n, n}, start, stop, first, end, window, ahead, min_count, unit, divided,
-                   spread, root, ddof, single, cut(all, 0, COUNTS), cut(all, COUNTS, COUNTS + digits),
-                   cut(all, COUNTS + digits, words), cut(all, words), Line<double>{result + row * n, n},
-                   Line<bool>{certain + row * n, n});
+        if (text::roll(Line<const double>{x + row * n, n}, start, stop, first, end, window, ahead, min_count, unit,
+                       divided, spread, root, ddof, single, cut(all, 0, COUNTS), cut(all, COUNTS, COUNTS + digits),
+                       cut(all, COUNTS + digits, words), cut(all, words), Line<double>{result + row * n, n},
+                       Line<bool>{certain + row * n, n}))
+            *undecided = 1;
     }
 }

@@ -15,8 +15,10 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.compiled import compiled
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Kernel, expanded, from_text
 from multiword.runtime.printing import Language
+from multiword.runtime.readback import Readback
 
 TEXTS = "ozaki.sums.exact.windows_numba"
 
@@ -50,13 +52,14 @@ class Windows(NamedTuple):
     single: bool
 
 
-def rolled(x: Array, asked: Windows) -> tuple[Array, Array] | None:
-    """Return results of windows of the rows of a C-contiguous CuPy array, and which of them are certain.
+def rolled(x: Array, asked: Windows) -> tuple[Array, Array | None] | None:
+    """Return results of windows of the rows of a C-contiguous CuPy array, and which are certain; None: all.
 
     None without numba, which knows the texts.
     """
     if compiled(TEXTS) is None:
         return None
+    refuse_captures("sums")
     cupy, (rows, n) = import_cupy(), x.shape
     unit, digits, squares = _digits(x, asked.spread)
     known, room = COUNTS + digits + squares, digits + squares + 2
@@ -68,14 +71,17 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array] | None:
     if not local:
         blocks = min(blocks, _BLOCKS * multiprocessors(), max(1, SCRATCH // (8 * (known + room) * _THREADS)))
     scratch = _NOTHING if local else cupy.empty((known + room, blocks * _THREADS), np.int64)
-    result, certain = cupy.empty(x.shape), cupy.ones(x.shape, bool)
+    result, certain, undecided = cupy.empty(x.shape), cupy.ones(x.shape, bool), Readback(1, np.int32)
     sizes = rows, n, part, chunk, n // chunk if long else 0, unit, digits, squares
     numbers = [np.int64(v) for v in sizes], [np.int64(v) for v in asked]
     device = cupy.cuda.runtime.getDevice()
     _kernel("windows_of_parts", local, device)(
-        (blocks,), (_THREADS,), (x, *numbers[0], sums, *numbers[1], scratch, result, certain)
+        (blocks,),
+        (_THREADS,),
+        (x, *numbers[0], sums, *numbers[1], scratch, result, certain, undecided.address),
     )
-    return result, certain
+    undecided.send()
+    return result, certain if undecided.look()[0] else None
 
 
 def _running_chunks(x: Array, unit: int, digits: int, squares: int, part: int) -> tuple[int, Array]:

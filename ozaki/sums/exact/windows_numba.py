@@ -105,21 +105,26 @@ def _spread(count, squares, room, product):
 
 @pasted
 def _leading(digits):
-    """Carried digits as high + low with an error, in units of the first that is not 0, and which that is."""
+    """Carried digits as high + low with an error, in units of the first that is not 0, and which that is.
+
+    Three parts have 53 bits each, the first with leading zeros, so that high + low has 106 bits.
+    """
     top = len(digits) - 1
     while top > 0 and digits[top] == 0:
         top -= 1
     second = digits[top - 1] if top > 0 else 0
     third = digits[top - 2] if top > 1 else 0
     fourth = digits[top - 3] if top > 2 else 0
+    fifth = digits[top - 4] if top > 3 else 0
     high = ((digits[top] << 21) | (second >> 11)) * 2.0**-21
-    low, error = two_sum((((second & 2047) << 32) | third) * 2.0**-64, fourth * 2.0**-96)
-    error = abs(error)
-    for k in range(top - 3):
-        if digits[k] != 0:
-            error += 2.0**-96
-    high, low = two_sum(high, low)
-    return high, low, error, top
+    middle = (((second & 2047) << 42) | (third << 10) | (fourth >> 22)) * 2.0**-74
+    last = (((fourth & 4194303) << 31) | (fifth >> 1)) * 2.0**-127
+    more = fifth & 1
+    for k in range(top - 4):
+        more = more | digits[k]
+    high, low = two_sum(high, middle)
+    low, error = two_sum(low, last)
+    return high, low, abs(error) + (2.0**-127 if more != 0 else 0.0), top
 
 
 @pasted
@@ -205,9 +210,11 @@ def roll(
 ):  # fmt: skip
     """Write the results of elements of a row from `start` to `stop`, and which of them are not certain.
 
+    Return whether some are not.
+
     first, end : the numbers between them have been added to counts, sums and squares.
     """
-    n = len(x)
+    n, undecided = len(x), False
     for i in range(start, stop):
         while (end < n and end <= i + ahead) or (first < end and first <= i + ahead - window):
             entering = end < n and end <= i + ahead
@@ -221,7 +228,8 @@ def roll(
             room,
         )  # fmt: skip
         if not known:
-            certain[i] = False
+            certain[i], undecided = False, True
+    return undecided
 
 
 TEXTS = (
