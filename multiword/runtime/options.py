@@ -11,6 +11,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from multiword.runtime.arrays import Array, as_array, converted, namespace, quietly
+from multiword.runtime.readback import anywhere
 
 
 def integer(name: str, x: Any) -> int:
@@ -90,14 +91,14 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
     if x.dtype.kind in "iu":
         bits = 8 * x.dtype.itemsize
         beyond = result.real >= 2.0 ** (bits - (x.dtype.kind == "i"))  # which comes back as anything
-        if bits > real.nmant and bool((beyond | (back != x)).any()):
+        if bits > real.nmant and anywhere(beyond | (back != x)):
             raise TypeError(
                 f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
                 f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
             )
     elif x.dtype.kind in "fc" and real.bits < np.finfo(x.dtype).bits:
         lost = xp.isfinite(x) & ~xp.isfinite(result)
-        if bool(lost.any()):
+        if anywhere(lost):
             raise ValueError(f"{name} has numbers out of the range of {dtype}")
     return result
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import import_cupy
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 from multiword.runtime.forking import finalize
-from multiword.runtime.graphs import record
+from multiword.runtime.graphs import record, refuse_captures
+from multiword.runtime.kernels import Kernel
+
+_THREADS, _BYTES, _MOST_BLOCKS = 256, 1 << 12, 1 << 11
+"""Threads of a block that reads a mask, the bytes it reads at least, and blocks."""
+
+_ANYWHERE = Kernel("anywhere", Path(__file__).with_name("anywhere.cu"), equals="numpy.any")
 
 
 class Readback:
@@ -46,3 +53,23 @@ class Readback:
 def _wait_for(written: Any, memory: np.ndarray) -> None:
     del memory  # which lives as long as this has not been called
     written.synchronize()
+
+
+def anywhere(mask: Array) -> bool:
+    """Return whether a boolean array has a True: CuPy's, by a kernel that tells the host.
+
+    Copying one number from a GPU takes longer than that kernel.
+
+    >>> anywhere(np.array([False, True]))
+    True
+    """
+    if not is_cupy(mask):
+        return bool(mask.any())
+    refuse_captures("what depends on an array's numbers")
+    if not (mask.flags.c_contiguous or mask.flags.f_contiguous):
+        mask = namespace(mask).ascontiguousarray(mask)
+    told = Readback(1, np.int32)
+    blocks = min(-(-mask.size // _BYTES), _MOST_BLOCKS)
+    _ANYWHERE((blocks,), (_THREADS,), (mask, np.int64(mask.size), told.address))
+    told.send()
+    return bool(told.look()[0])

@@ -25,6 +25,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.floats import is_default
+from multiword.runtime.readback import anywhere
 from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_few
 from ozaki.elementary.record import FUNCTIONS
@@ -212,7 +213,7 @@ def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array
     words = result.view(np.uint16)
     below, above = (round_to(xp.nextafter(wide, end), half).view(np.uint16) for end in (-xp.inf, xp.inf))
     ties = (below != above) & (((below | above) & 0x7FFF) != 0) & xp.isfinite(wide)
-    if bool(ties.any()):
+    if anywhere(ties):
         values = by_integers(name, dtype, [on_host(a[ties]) for a in x])
         words[ties] = xp.asarray(values.view(np.uint16))
     if is_cupy(result):

@@ -16,6 +16,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, real_parts, where_lies
 from multiword.runtime.options import exactly
+from multiword.runtime.readback import anywhere
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import columns_of, weights_along
 from ozaki.sums.exact import moments, rows
@@ -41,9 +42,9 @@ def checked_weights(
     for name, w in arrays.items():
         w = xp.broadcast_to(weights_along(x, w, axes, name), x.shape)
         w = exactly(name, w, np.float64)
-        if name == "fweights" and bool((w != xp.floor(w)).any()):
+        if name == "fweights" and anywhere(w != xp.floor(w)):
             raise TypeError("fweights must be integers; aweights may be any numbers that are not negative")
-        if bool((w < 0).any()):
+        if anywhere(w < 0):
             raise ValueError(f"{name} must not be negative")
         found.append(w if where is None else xp.where(where, w, 0.0))
     return tuple(found)

@@ -19,6 +19,7 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, taken, thread_count
+from multiword.runtime.readback import anywhere
 from ozaki.sums.exact import groups_cuda
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import HUGE, LOOPS, TINY, contiguous, readable
@@ -82,7 +83,8 @@ def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Ar
 
 def check_labels(labels: Array, groups: int) -> None:
     """Raise ValueError, with the first, if labels, integers of 64 bits, are none of 0 to groups − 1."""
-    if not labels.size or labels.view(np.uint64).max() < groups:  # as which negative ones are the largest
+    words = labels.view(np.uint64)  # as which negative ones are the largest
+    if not labels.size or not (anywhere(words >= groups) if is_cupy(words) else words.max() >= groups):
         return
     first = int(((labels < 0) | (labels >= groups)).argmax())
     most = f"from 0 to num_groups − 1 = {groups - 1}" if groups else "none where num_groups is 0"
