@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, check_same_device, is_cupy, namespace, on_device_of_arrays
 from multiword.runtime.options import integer
+from multiword.runtime.readback import anywhere
 from ozaki.public import public
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.exact.groups import check_labels
@@ -155,14 +157,34 @@ def _without_nan(
     least = checked_min_count(min_count)
     dtype = dtype_of_counted(x.dtype, dtype, least)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
-    flat, columns, present = counted(name, x.reshape(-1), columns)
     options = {} if ddof is None else {"ddof": exact_ddof(ddof)}
+    if is_cupy(x) and name != "sum" and least <= max(1, math.floor(options.get("ddof", 0)) + 1):
+        found = _at_once(name, x, columns, shape, dtype, **options)
+        if found is not None:
+            return found
+    flat, columns, present = counted(name, x.reshape(-1), columns)
     result = by_group(name, flat, columns, prod(shape), dtype, **options)
     limit = most_for_nan(least, **options)
     if limit >= 0:
         counts = namespace(x).bincount(present, minlength=prod(shape))
         result = without(result, counts <= limit, np.nan)
     return result.reshape(shape)
+
+
+def _at_once(
+    name: str, x: Array, columns: Array, shape: tuple[int, ...], dtype: DType, **options: Any
+) -> Array | None:
+    """Return the results from a kernel that leaves out NaN; None where it does not take such numbers.
+
+    It has NaN of groups of nothing, and of those that ddof leaves no freedom.
+    """
+    reduction = REDUCTIONS[f"nan{name}"]
+    target = reduction.dtype((x,), dtype, None, shape)
+    # A complex mean leaves out both parts of a number where one is NaN, and the kernel takes part by part.
+    if target.kind in "iubc" or not 0 < shape[-1] <= GROUPS_PER_NUMBER * columns.size:
+        return None
+    found = rounded_on_gpu(reduction, [x.reshape(-1)], columns, prod(shape), target, **options)
+    return None if found is None else found.reshape(shape)
 
 
 def checked_min_count(min_count: Any) -> int:
@@ -186,7 +208,7 @@ def most_for_nan(least: int, ddof: Any = -1) -> float:
 
 def counted(name: str, flat: Array, columns: Array) -> tuple[Array, Array, Array]:
     """Return numbers and their columns without NaN, which is 0 to a sum, and the columns of others."""
-    if flat.dtype.kind in "iub" or not bool((missing := is_nan(flat)).any()):
+    if flat.dtype.kind in "iub" or not anywhere(missing := is_nan(flat)):
         return flat, columns, columns
     present = columns[~missing]
     if name == "sum":

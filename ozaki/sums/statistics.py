@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np  # noqa: F401 (of the examples)
 
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.readback import anywhere
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
 from ozaki.sums.arguments import (
@@ -270,7 +271,7 @@ def nansum(
     return _skipping_nan(x, out, total, lambda: total(without(x, is_nan(x))))
 
 
-@reduction(replace(MEAN, skip_nan=True))
+@reduction(replace(MEAN, skip_nan=True, groups_on_gpu=partial(moments.group_means, skip_nan=True)))
 @on_device_of_arrays
 def nanmean(
     x: Array,
@@ -349,7 +350,6 @@ def _skipping_nan(x: Array, out: Out, plain: Callable[[Array], Any], careful: Ca
     if x.dtype.kind in "iub":
         return plain(x)
     if out is not None:
-        return careful() if bool(is_nan(x).any()) else plain(x)
+        return careful() if anywhere(is_nan(x)) else plain(x)
     result = plain(x)
-    missing = is_nan(result)
-    return careful() if bool(missing.any() if missing.ndim else missing) else result
+    return careful() if anywhere(is_nan(result)) else result

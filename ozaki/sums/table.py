@@ -416,6 +416,7 @@ DEVIATION = replace(VARIANCE, root=True, real="a standard deviation")
 WITHOUT_NAN: dict[str, Any] = {
     "finish": partial(_variances, skip_nan=True),
     "on_gpu": partial(moments.variances, skip_nan=True),
+    "groups_on_gpu": partial(moments.group_variances, skip_nan=True),
     "on_cpu": partial(rows.variances, skip_nan=True),
     "skip_nan": True,
 }

@@ -10,7 +10,7 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
-from ozaki.sums import cumulative
+from ozaki.sums import cumulative, groups_skipping
 from ozaki.sums.exact import groups, moments, reduction_cuda
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.reduction import rounded_sums
@@ -363,7 +363,23 @@ def test_ratios_by_group_are_one_launch(cupy, dtype, monkeypatch):
 def test_groups_without_nan(name, dtype):
     """Some with nothing, or with too few numbers, have NaN in the dtype of the others."""
     x = np.array([1.5, np.nan, 2.0, np.nan, -7.0, 3.0]).astype(getattr(ml_dtypes, dtype, dtype))
-    same_on_the_gpu(getattr(ozaki, name), x, np.array([0, 0, 0, 1, 2, 4]), num_groups=5, min_count=2)
+    labels, options = np.array([0, 0, 0, 1, 2, 4]), [{"min_count": least} for least in range(3)]
+    if name.endswith(("var", "std")):
+        options += [{"ddof": 1}, {"ddof": 1, "min_count": 2}, {"ddof": 0.5}, {"ddof": -3, "min_count": 0}]
+    for y in (x, x + 1j * x[::-1]) if dtype == "complex64" else (x, -x * 0):
+        for given in options:
+            same_on_the_gpu(getattr(ozaki, name), y, labels, num_groups=5, **given)
+
+
+@pytest.mark.parametrize("name", ["group_nanmean", "group_nanvar", "group_nanstd"])
+def test_a_kernel_leaves_out_nan(cupy, monkeypatch, name):
+    """Of ordinary numbers all groups are decided by one."""
+    refused = Counting(groups_skipping._at_once)
+    monkeypatch.setattr(groups_skipping, "_at_once", refused)
+    rng = np.random.default_rng(5)
+    labels, x = rng.integers(0, 300, 5000), rng.standard_normal(5000)
+    same_on_the_gpu(getattr(ozaki, name), np.where(x > 1, np.nan, x), labels, num_groups=400)
+    assert (refused.calls, refused.refused) == (1, 0)
 
 
 class Counting:
@@ -372,8 +388,8 @@ class Counting:
     def __init__(self, function):
         self.function, self.calls, self.refused = function, 0, 0
 
-    def __call__(self, *arguments):
-        result = self.function(*arguments)
+    def __call__(self, *arguments, **options):
+        result = self.function(*arguments, **options)
         self.calls, self.refused = self.calls + 1, self.refused + (result is None)
         return result
 

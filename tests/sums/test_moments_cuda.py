@@ -214,21 +214,23 @@ def test_groups(n, groups):
                 given = there(x), there(weights), there(labels), groups, rounding
                 same(moments.group_averages(*given), ozaki.group_average(x, labels, groups, weights))
                 same(moments.group_totals(*given), ozaki.group_dot(x, weights, labels, groups))
-            same(
-                moments.group_variances(there(x), there(labels), groups, rounding, Fraction(1)),
-                ozaki.group_var(x, labels, groups, ddof=1),
-            )
+            for skip, function in ((False, ozaki.group_var), (True, ozaki.group_nanvar)):
+                same(
+                    moments.group_variances(there(x), there(labels), groups, rounding, Fraction(1), skip),
+                    function(x, labels, groups, ddof=1),
+                )
             for y, ddof in ((w, 1), (-w[::-1], 0), (x + w, 70), (x * 2.0**500, -3), (0 * x - 3, 1)):
                 given = there(x), there(y), there(labels), groups, rounding, Fraction(ddof)
                 same(
                     moments.group_covariances(*given),
                     ozaki.group_cov(np.stack([x, y]), labels, groups, ddof=ddof)[:, 0, 1],
                 )
-            if np.isfinite(x).all():
-                same(
-                    moments.group_means(there(x), there(labels), groups, rounding),
-                    ozaki.group_mean(x, labels, groups),
-                )
+            if not np.isinf(x).any():
+                for skip in (True,) if np.isnan(x).any() else (False, True):
+                    same(
+                        moments.group_means(there(x), there(labels), groups, rounding, skip),
+                        (ozaki.group_nanmean if skip else ozaki.group_mean)(x, labels, groups),
+                    )
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -98,6 +98,7 @@ _KERNEL = Kernel(
         _constants("bfloat16", 1, 1, False),
         _constants("float64", 1, 32, True, _MEAN, grouped=True),
         _constants("float32", 2, 8, True, grouped=True),
+        _constants("float64", 1, 8, True, _Quantity(skip_nan=True, mean=True), grouped=True),
         _constants("float32", 1, 8, False, _Quantity(3)),
         _constants("float64", 1, 256, True, _Quantity(4)),
         _constants("float64", 1, 256, True, _WEIGHTED_MEAN),
@@ -246,17 +247,23 @@ def _parameters(arrays: tuple[Array, Array], result: Array, rounding: Rounding, 
     return Variances(**values | {"smallest": last_place(rounding.target)} | given)
 
 
-def group_variances(x: Array, labels: Array, groups: int, rounding: Rounding, ddof: Fraction) -> Array | None:
+def group_variances(
+    x: Array, labels: Array, groups: int, rounding: Rounding, ddof: Fraction, skip_nan: bool = False
+) -> Array | None:
     """Return the variances of a CuPy vector's groups, or their roots; None as `variances`.
 
     None for groups of which one is undecided, too.
     """
-    return _by_group(x, None, labels, groups, rounding, _Quantity(), int(ddof)) if _is_count(ddof) else None
+    if not _is_count(ddof):
+        return None
+    return _by_group(x, None, labels, groups, rounding, _Quantity(skip_nan=skip_nan), int(ddof))
 
 
-def group_means(x: Array, labels: Array, groups: int, rounding: Rounding) -> Array | None:
+def group_means(
+    x: Array, labels: Array, groups: int, rounding: Rounding, skip_nan: bool = False
+) -> Array | None:
     """Return the means of the groups of real numbers; None as `group_variances`, and for Inf and NaN."""
-    return _by_group(x, None, labels, groups, rounding, _MEAN)
+    return _by_group(x, None, labels, groups, rounding, _Quantity(mean=True, skip_nan=skip_nan))
 
 
 def group_averages(x: Array, w: Array, labels: Array, groups: int, rounding: Rounding) -> Array | None:

@@ -8,6 +8,7 @@
 
 #if WEIGHTED
 #define SPREAD (!MEAN && !TOTAL && !COVARIANCE) /* of variances */
+#define NO_WEIGHT 32 /* beside the flags of sums: of a weight that is not finite */
 #if COVARIANCE
 /* A product is not all that a pair adds to: both count, whatever the other is. */
 __device__ void Known::note(const Term &term) {
@@ -19,7 +20,7 @@ __device__ void Known::note(const Term &term) {
 /* Of a weight that is not finite no mean is a number, whatever it is a weight of. */
 __device__ void Known::note(const Term &term) {
     const bool weight = finite(term.w);
-    if (!weight && !TOTAL) flags |= NOT_A_NUMBER;
+    if (!weight && !TOTAL) flags |= NOT_A_NUMBER | NO_WEIGHT;
     for (int part = 0; part < PARTS; part++) {
         const double v = term.x[part], product = v * term.w;
         const bool minus = (__double2hiint(v) ^ __double2hiint(term.w)) < 0, zero = v == 0 || term.w == 0;
@@ -135,7 +136,7 @@ __device__ bool weighted_mean(const Sums &sums, const Known &known, int precisio
     const Wide above = Wide::of(sums.sum[0]), below = Wide::of(sums.weights);
     const int infinite = known.flags & (PLUS_INFINITY | MINUS_INFINITY);
     if (known.count == 0) return true;
-    if (below.zero()) return false;
+    if (below.zero() && !(known.flags & NO_WEIGHT)) return false;
     if (known.flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY)) return true;
     const double sign = below.negative() ? -1 : 1;
     *result = with_flags(0, known.flags) / sign;
