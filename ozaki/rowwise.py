@@ -8,6 +8,7 @@ device can change a bit. The result is then rounded to its dtype.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from multiword.runtime.arrays import (
     as_array,
     check_out,
     check_same_device,
+    import_cupy,
     is_cupy,
     namespace,
     on_device_of_arrays,
@@ -241,10 +243,25 @@ def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """
 
     def compute(rows: Array, along: int) -> Array:
-        inverses = namespace(rows).where(rows < 0.0, np.nan, 1.0 / abs(rows))
-        return 1.0 / mean(inverses, along, keepdims=True)
+        return 1.0 / mean(_inverses(rows), along, keepdims=True)
 
     return _reduced(x, axis, out, keepdims, compute, np.nan)
+
+
+def _inverses(x: Array) -> Array:
+    """Return 1/x, and NaN for negative numbers, in float64: on a GPU in one pass."""
+    if is_cupy(x):
+        return _inverses_on_gpu()(x)
+    result = abs(x)
+    np.divide(1.0, result, out=result)
+    np.copyto(result, np.nan, where=x < 0.0)
+    return result
+
+
+@cache
+def _inverses_on_gpu() -> Any:
+    value = "y = x < 0 ? __longlong_as_double(0x7FF8000000000000LL) : 1 / fabs(x)"
+    return import_cupy().ElementwiseKernel("float64 x", "float64 y", value, "inverses")
 
 
 def _scale(rows: Array, along: int, eps: float) -> Array:
