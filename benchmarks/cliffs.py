@@ -185,7 +185,7 @@ def rows_of_sums(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
     for name in (
         r.name
         for r in PUBLIC.values()
-        if r.heading in ("Sums", "Functions of rows") and "axis" in r.parameters
+        if r.heading in ("Sums", "Moments", "Moving windows", "Functions of rows") and "axis" in r.parameters
     ):
         if not wanted(name) or (name in REAL and dtype[0] == "c"):
             continue

@@ -25,13 +25,9 @@ SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples"
 ENTRY = re.compile(r"(?P<names>[\w., ]+) : (?P<text>.*)")
 ENTRIES = ("Parameters", "Raises", "Attributes")
 
-_SPLIT_EVERY = (
-    "with one more parameter. `split_every`: how many partial sums a task merges, at least 2, or that by "
-    "axis, as in `dask.array.reduction`."
-)
 LAZILY = (
-    (REDUCTIONS, _SPLIT_EVERY),
-    (BY_GROUP, _SPLIT_EVERY),
+    (REDUCTIONS, "with `split_every`."),
+    (BY_GROUP, "with `split_every`."),
     (COVARIANCES, "by one product, of exact means."),
     (ROLLING, "each chunk with what windows need of its neighbours."),
     (elementary.ALL, "chunk by chunk."),

@@ -43,7 +43,7 @@ _Enclosed = Callable[[list[Enclosure], int], Enclosure]
 _Ratio = Callable[[int], tuple[int, int, int]]
 
 
-@public("Sums")
+@public("Moments")
 @on_device_of_arrays
 def moment(
     x: Array,
@@ -103,7 +103,7 @@ def moment(
     return _of_powers("a moment", x, k, axis, dtype, out, keepdims, exact, *quick)
 
 
-@public("Sums")
+@public("Moments")
 @on_device_of_arrays
 def skew(
     x: Array,
@@ -154,7 +154,7 @@ def skew(
     return _of_powers("a skewness", x, 3, axis, dtype, out, keepdims, exact, enclosed, ratio)
 
 
-@public("Sums")
+@public("Moments")
 @on_device_of_arrays
 def kurtosis(
     x: Array,

@@ -45,7 +45,7 @@ from ozaki.sums.exact.summands import Summands, Terms, products
 from ozaki.sums.groups import columns_of, label_vector
 
 
-@public("Sums")
+@public("Sums in parts")
 class ExactSum:
     """An exact sum that takes arrays, and other exact sums, in any order.
 

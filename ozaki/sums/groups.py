@@ -30,7 +30,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the sum of each group, correctly rounded: `numpy.bincount` with weights and one rounding.
@@ -62,7 +62,7 @@ def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return by_group("sum", values, labels, num_groups, dtype)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the mean of each group, correctly rounded.
@@ -76,7 +76,7 @@ def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = Non
     return by_group("mean", values, labels, num_groups, dtype)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the variance of each group, correctly rounded: about the exact mean of the group.
@@ -94,7 +94,7 @@ def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return by_group("var", values, labels, num_groups, dtype, ddof=exact_ddof(ddof))
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the standard deviation of each group, correctly rounded: the root of the exact variance.
@@ -107,7 +107,7 @@ def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None
     return by_group("std", values, labels, num_groups, dtype, ddof=exact_ddof(ddof))
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return Σ x·y of each group, correctly rounded.
@@ -129,7 +129,7 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     return grouped("dot", (x, y), index, shape, dtype)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_count(labels: Array, num_groups: int) -> Any:
     """Return how many labels each group has, as int64.

@@ -20,7 +20,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_cov(
     values: Array,

@@ -20,7 +20,7 @@ from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_nansum(
     values: Array, labels: Array, num_groups: int, dtype: DType = None, *, min_count: int = 0
@@ -40,7 +40,7 @@ def group_nansum(
     return _without_nan("sum", values, labels, num_groups, dtype, min_count)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_nanmean(
     values: Array, labels: Array, num_groups: int, dtype: DType = None, *, min_count: int = 1
@@ -55,7 +55,7 @@ def group_nanmean(
     return _without_nan("mean", values, labels, num_groups, dtype, min_count)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_nanvar(
     values: Array,
@@ -81,7 +81,7 @@ def group_nanvar(
     return _without_nan("var", values, labels, num_groups, dtype, min_count, ddof)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_nanstd(
     values: Array,
@@ -102,7 +102,7 @@ def group_nanstd(
     return _without_nan("std", values, labels, num_groups, dtype, min_count, ddof)
 
 
-@public("Sums", dask=True)
+@public("Sums by group", dask=True)
 @on_device_of_arrays
 def group_average(values: Array, labels: Array, num_groups: int, weights: Array) -> Any:
     """Return the weighted mean of each group, correctly rounded: exact sums, divided and rounded once.

@@ -31,7 +31,7 @@ _GATHERED = 1 << 22  # numbers of windows that are copied at a time
 _INFINITE = 2047  # the exponent field of Inf and NaN
 
 
-@public("Sums", dask=True)
+@public("Moving windows", dask=True)
 @on_device_of_arrays
 def rolling_sum(
     x: Array,
@@ -76,7 +76,7 @@ def rolling_sum(
     return _rolling("nansum", "a sum", x, window, axis, min_count, center, dtype)
 
 
-@public("Sums", dask=True)
+@public("Moving windows", dask=True)
 @on_device_of_arrays
 def rolling_mean(
     x: Array,
@@ -96,7 +96,7 @@ def rolling_mean(
     return _rolling("nanmean", "a mean", x, window, axis, min_count, center, dtype)
 
 
-@public("Sums", dask=True)
+@public("Moving windows", dask=True)
 @on_device_of_arrays
 def rolling_var(
     x: Array,
@@ -123,7 +123,7 @@ def rolling_var(
     return _rolling("nanvar", "a variance", x, window, axis, min_count, center, dtype, ddof)
 
 
-@public("Sums", dask=True)
+@public("Moving windows", dask=True)
 @on_device_of_arrays
 def rolling_std(
     x: Array,

@@ -128,7 +128,8 @@ def test_search_needs_no_server(site):
 def test_signatures_are_complete(site):
     """With every parameter and its default, on lines of their own where there are many."""
     folder, _ = site
-    text = re.sub(r"<[^>]+>", "", (folder / "reference" / "ozaki.html").read_text())
+    pages = [folder / "reference" / f"{name}.html" for name in ("products", "plans", "sums")]
+    text = re.sub(r"<[^>]+>", "", "".join(page.read_text() for page in pages))
     shown = text.replace("&#39;", "'").replace("&quot;", '"')
     for name in ("matmul", "accurate_dgemm", "plan", "sum"):
         for parameter in inspect.signature(getattr(ozaki, name)).parameters:

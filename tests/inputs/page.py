@@ -31,7 +31,7 @@ Kinds that go together:
 
 {short}
 **reductions** are the functions of one array that reduce axes and take `out`: sums, means, norms, variances
-and deviations, those without NaN included ([reference](reference/ozaki.md#sums)).
+and deviations, those without NaN included ([reference](reference/sums.md)).
 CuPy arrays are accepted wherever NumPy arrays are. Results are of the kind of the arrays: CuPy arrays, Dask
 arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy's and Dask's.
 """
