@@ -8,34 +8,37 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.report_sections import device, figure, load, number, seconds, section, table
+from ozaki.public import PUBLIC
 
 SLOWEST = 25
 """Rows of the table."""
 
-FAMILIES = (
-    ("proofs", lambda name: name.startswith("linalg.verified")),
-    ("linear algebra", lambda name: name.startswith("linalg.")),
-    ("sums by group", lambda name: name.startswith("group_")),
-    ("products", lambda name: name in PRODUCTS),
-    ("sums", lambda name: name in SUMS),
-    ("elementary functions", lambda name: True),
-)
-"""What functions are told apart by, the first that holds."""
+FAMILIES = {
+    "proofs": (),
+    "linear algebra": (),
+    "sparse matrices": (),
+    "groups and windows": ("Sums by group", "Moving windows"),
+    "products": ("Matrix products", "Contractions", "Covariances and distances"),
+    "sums": ("Sums", "Moments"),
+    "functions of rows": ("Functions of rows",),
+    "elementary functions": ("Elementary functions",),
+}
+"""What functions are told apart by, with the headings under which the reference has those of `ozaki`."""
 
-PRODUCTS = {
-    *("matmul", "accurate_sgemm", "accurate_dgemm", "accurate_zgemm", "gram", "cov", "corrcoef", "inner"),
-    *("tensordot", "outer", "matvec", "einsum", "vdot", "vecdot", "cdist_squared"),
-}
-SUMS = {
-    *("sum", "mean", "dot", "norm", "rms", "cumsum", "average", "var", "std"),
-    *("nansum", "nanmean", "nanvar", "nanstd"),
-}
+MODULES = {"linalg.verified.": "proofs", "linalg.": "linear algebra", "sparse.": "sparse matrices"}
+"""The families of other modules."""
 
 
 def family(name: str) -> str:
-    """Return the family of a function."""
+    """Return the family of a function.
+
+    >>> family("rolling_sum, window 100"), family("linalg.verified.solve"), family("softmax")
+    ('groups and windows', 'proofs', 'functions of rows')
+    """
     of = name.partition(",")[0]  # without what it is called with
-    return next(title for title, holds in FAMILIES if holds(of))
+    if module := next((m for m in MODULES if of.startswith(m)), ""):
+        return MODULES[module]
+    return next(title for title, headings in FAMILIES.items() if PUBLIC[of].heading in headings)
 
 
 def quantiles(ratios: Sequence[float]) -> list[str]:
@@ -66,7 +69,7 @@ def cliffs_section(name: str) -> str:
     """Quantiles of each family, and the slowest rows."""
     data = load(name)
     rows = data["results"]
-    by_family: dict[str, list[float]] = {title: [] for title, _ in FAMILIES}
+    by_family: dict[str, list[float]] = {title: [] for title in FAMILIES}
     for row in rows:
         by_family[family(row["function"])].append(row["ratio"])
     summary = [["all", *quantiles([row["ratio"] for row in rows])]]
@@ -101,11 +104,11 @@ def draw_cliffs(name: str) -> Figure:
     data = load(name)
     drawing = Figure(figsize=(7, 5))
     ax = drawing.subplots()
-    for i, (title, _) in enumerate(FAMILIES):
+    for i, title in enumerate(FAMILIES):
         rows = [r for r in data["results"] if family(r["function"]) == title]
         if rows:
             numbers, ratios = [r["numbers"] for r in rows], [r["ratio"] for r in rows]
-            mark = "pos^Dv"[i]  # in the dark, where colours are inverted, some are alike
+            mark = "pos^Dv<>"[i]  # in the dark, where colours are inverted, some are alike
             ax.loglog(numbers, ratios, f"C{i}{mark}", ms=3.5, mew=0, alpha=0.6, label=title)
     ax.axhline(1, color="k", lw=0.8)
     title = f"{what_is_timed(data).capitalize()}, {device(data)}"

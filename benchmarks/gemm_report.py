@@ -52,7 +52,8 @@ def gemm_section(name: str) -> str:
             for equal in (True, False)
         )
         if square:
-            blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, square)]
+            title = [f"### `{face}` on {device(data).split(',')[0]}"] * (len(faces) > 1)
+            blocks += [*title, table(header, square)]
         if others:
             blocks.append(folded("Matrices that are not square", table(header, others)))
     if exact := [_exact_row(r) for r in data["results"] if "exact" in r]:

@@ -89,6 +89,8 @@ def _matching(pattern: str) -> list[str]:
 
 PRODUCTS = "Products"
 CORES = "Tensor cores"
+LINEAR = "Linear algebra"
+FRAMEWORKS = "Dask and PyTorch"
 
 PARTS = (
     Part(
@@ -101,14 +103,18 @@ PARTS = (
         "fp64-gpu",
         "Large products on a GPU",
         "`accurate_dgemm` beside cuBLAS: square and other shapes, several kinds of data.",
-        (("dgemm_h200", gemm_section), ("dgemm_h100", gemm_section), ("normwise_h200", normwise_section)),
+        (("dgemm_h200", gemm_section), ("dgemm_h100", gemm_section)),
         PRODUCTS,
     ),
     Part(
         "small-gpu",
         "Small calls on a GPU",
-        "Products of small matrices, stacks of them and short sums beside CuPy's.",
-        (("small_calls_h200", small_calls_section), ("small_calls_h100", small_calls_section)),
+        "Products of small matrices, stacks of them and short sums beside CuPy's; calls in a CUDA graph.",
+        (
+            ("small_calls_h200", small_calls_section),
+            ("small_calls_h100", small_calls_section),
+            ("normwise_h200", normwise_section),
+        ),
         PRODUCTS,
     ),
     Part(
@@ -168,9 +174,17 @@ PARTS = (
     ),
     Part(
         "linalg",
-        "Linear algebra, dense and sparse",
-        "Solutions and eigenvalues with proved bounds, factorizations with the same bits, sparse matrices.",
-        (("linalg_*", linalg_section), ("sparse_cpu", sparse_section), ("sparse_h200", sparse_gpu_section)),
+        "Dense matrices",
+        "Solutions and eigenvalues with proved bounds, factorizations with the same bits, beside LAPACK.",
+        (("linalg_*", linalg_section),),
+        LINEAR,
+    ),
+    Part(
+        "sparse",
+        "Sparse matrices",
+        "Products, iterations and proofs beside SciPy's and CuPy's.",
+        (("sparse_cpu", sparse_section), ("sparse_h200", sparse_gpu_section)),
+        LINEAR,
     ),
     Part(
         "everyday",
@@ -180,12 +194,17 @@ PARTS = (
         (("everyday_*", everyday_section), ("cupy_program_h200", program_section)),
     ),
     Part(
-        "dask-torch",
-        "Dask, two GPUs, PyTorch",
-        "Chunks and workers; products on two GPUs; what `reproducible()` costs.",
+        "dask",
+        "Dask arrays, two GPUs",
+        "Sums and products in chunks, what workers send one another, products on two GPUs.",
+        (("dask_cpu", dask_section), ("two_gpus_h200", two_gpus_section)),
+        FRAMEWORKS,
+    ),
+    Part(
+        "torch",
+        "PyTorch",
+        "What `ozaki.torch.reproducible()` costs: operators, training steps, two networks.",
         (
-            ("dask_cpu", dask_section),
-            ("two_gpus_h200", two_gpus_section),
             ("torch_h200", torch_section),
             ("torch_cpu", torch_section),
             ("training_h200", training_section),
@@ -193,6 +212,7 @@ PARTS = (
             ("two_networks_*", two_networks_section),
             ("torch_operators_cpu", operators_section),
         ),
+        FRAMEWORKS,
     ),
     Part(
         "first-calls",
@@ -218,7 +238,7 @@ one, a table with what its columns say, and the command, file and commit of the 
 
 CLIFFS = """\
 Every dot is a call of one function with one shape and dtype: how long it takes, divided by the time of
-NumPy's or CuPy's own function. {quantiles} [The slowest calls by name](performance/cliffs.md).
+NumPy's or CuPy's own function. [The slowest calls by name](performance/cliffs.md).
 """
 
 SUMMARY = """\
@@ -258,6 +278,23 @@ def draw_figures(folder: Path) -> None:
             save(draw(name), folder, name)
 
 
+def said_once(sections: list[str]) -> list[str]:
+    """Return sections without the long paragraphs that an earlier one has.
+
+    >>> said_once(["## A\\n\\n" + 40 * "Data. ", "## B\\n\\n" + 40 * "Data. "])[1]
+    '## B\\n\\nMeasured as above.'
+    """
+    seen: set[str] = set()
+    texts = []
+    for text in sections:
+        blocks = text.split("\n\n")
+        again = [block in seen and len(block) > 150 and block[0] not in "#|!<*" for block in blocks]
+        seen.update(blocks)
+        kept = ["Measured as above." if said else block for block, said in zip(blocks, again, strict=True)]
+        texts.append("\n\n".join(dict.fromkeys(kept)))
+    return texts
+
+
 def index(listed: Iterable[Part]) -> str:
     """Return a list of links to the pages, those of a group under its name."""
     lines = []
@@ -271,16 +308,15 @@ def index(listed: Iterable[Part]) -> str:
 def pages() -> dict[Path, str]:
     """The text of each page: the map of all functions, a summary and an index, and the parts."""
     made = parts()
-    cliffs = [cliffs_picture(name) for name in _matching("cliffs_*")]
-    maps = [text for picture, quantiles in cliffs for text in (picture, CLIFFS.format(quantiles=quantiles))]
+    maps = [text for name in _matching("cliffs_*") for text in cliffs_picture(name)]
     measured = MEASURED.format(alone=alone(), queued=number(sum_ratio()))
-    first = [INTRODUCTION, *maps, "## Products of square matrices", SUMMARY, summary()]
+    first = [INTRODUCTION, CLIFFS, *maps, "## Products of square matrices", SUMMARY, summary()]
     first += ["## Pages", index(made), "## How it is measured", measured]
     texts = {PAGE: first} | {
         PAGE.with_suffix("") / f"{part.stem}.md": [
             f"# {part.title}",
             f"{part.about} How it is measured: [Performance](../performance.md#how-it-is-measured).",
-            *sections,
+            *said_once(sections),
         ]
         for part, sections in made.items()
     }

@@ -77,7 +77,7 @@ def provenance(name: str) -> str:
     data = load(name)
     facts = {**data, **data.get("versions", {}), **data.get("environment", {})}
     versions = []
-    for key, title in (("python", "Python"), ("numpy", "NumPy"), ("cupy", "CuPy")):
+    for key, title in (("python", "Python"), ("numpy", "NumPy"), ("cupy", "CuPy"), ("torch", "PyTorch")):
         if key in facts:
             versions.append(f"{title} {facts[key]}")
     if "cublas" in facts:
@@ -286,7 +286,7 @@ def torch_section(name: str) -> str:
     note = (
         "Microseconds that a call takes the host: PyTorch's operator, this library's function of NumPy's or "
         "CuPy's arrays (for `addmm` `accurate_dgemm` with C) and of tensors, and the operator within "
-        f"`ozaki.torch.reproducible()`. PyTorch {data['torch']}."
+        "`ozaki.torch.reproducible()`."
     )
     return section(f"PyTorch, {device(data)}", name, note, folded(f"{len(rows)} calls", table(header, rows)))
 
@@ -298,14 +298,14 @@ def training_section(name: str) -> str:
         [
             r["model"],
             f"{r['parameters']:,}",
-            *(f"{1e3 * r[way]:.3g}" for way in ("native", "mode")),
+            *(number(1e3 * r[way]) for way in ("native", "mode")),
             number(r["ratio"]),
         ]
         for r in data["rows"]
     ]
     note = (
         "Milliseconds of a float32 training step, forward, backward and update: PyTorch's own, and with its "
-        f"products replaced. PyTorch {data['torch']}, one thread of a CPU by processor time."
+        "products replaced; on one thread of a CPU, by processor time."
     )
     header = "model | parameters | PyTorch | in the mode | times"
     return section(f"Training, {device(data)}", name, note, table(header, rows))
@@ -317,7 +317,7 @@ def two_networks_section(name: str) -> str:
     by_mode = [[r for r in data["rows"] if r["mode"] == mode] for mode in ("PyTorch", "everything=True")]
     rows = []
     for native, ours in zip(*by_mode, strict=True):
-        times = [f"{1e3 * r[net]:.3g}" for net in ("gpt", "resnet") for r in (native, ours)]
+        times = [number(1e3 * r[net]) for net in ("gpt", "resnet") for r in (native, ours)]
         marks = [f"`{r['fingerprint']}`" for r in (native, ours)]
         rows.append([ours["setting"], *times, *(str(r["MiB"]) for r in (native, ours)), *marks])
     note = (
@@ -325,7 +325,7 @@ def two_networks_section(name: str) -> str:
         "batch norms of 16 samples, float32: PyTorch's own, and in `everything=True` with `ExactGradients`. "
         "Milliseconds of a step, PyTorch's and in the mode; on a CPU of small networks, by processor time; "
         "MiB of the process at its peak; one fingerprint of both models and optimizers. "
-        f"PyTorch {data['torch']}, {data['capability']}."
+        f"PyTorch for {data['capability']}, where nothing else is said."
     )
     header = "setting | GPT | in the mode | ResNet | in the mode | MiB | in the mode | PyTorch | in the mode"
     return section(f"Two networks, {device(data)}", name, note, table(header, rows))

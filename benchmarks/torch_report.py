@@ -26,7 +26,7 @@ def operators_summary(name: str = "torch_operators_cpu") -> str:
         f"By experiment ({data['date']}, PyTorch {data['torch']}, {data['capability']}, float32, forward and "
         f"backward, `{data['command']}`), {len(data['rows'])} operators with PyTorch's samples: on one "
         "thread and two, a batch in two parts and in another order "
-        "([each operator](performance/dask-torch.md)):"
+        "([each operator](performance/torch.md)):"
     )
     return f"{text}\n\n{table(' | '.join(['mode', *_COLUMNS]), rows)}"
 
@@ -56,7 +56,7 @@ def operators_section(name: str) -> str:
         "forward and backward: on one thread and on two, and where PyTorch's results of parts of a batch are "
         "those of the whole up to rounding, of two parts and in another order. An operator is named where "
         "the warning at the end of the block counts it, or one that it calls, and refused where the mode "
-        f"raises. PyTorch {data['torch']}, {data['capability']}."
+        f"raises. PyTorch for {data['capability']}."
     )
     header = "everything=True | sums=True | PyTorch's own | number | operators"
     opened = folded(f"{len(data['rows'])} operators", table(header, rows))
