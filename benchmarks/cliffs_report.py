@@ -102,16 +102,18 @@ def cliffs_section(name: str) -> str:
 def draw_cliffs(name: str) -> Figure:
     """Ratio against size, a dot for each row."""
     data = load(name)
-    drawing = Figure(figsize=(7, 5))
+    drawing = Figure(figsize=(7, 6))
     ax = drawing.subplots()
     for i, title in enumerate(FAMILIES):
         rows = [r for r in data["results"] if family(r["function"]) == title]
         if rows:
-            numbers, ratios = [r["numbers"] for r in rows], [r["ratio"] for r in rows]
+            aside = 10 ** (0.05 * (i - len(FAMILIES) / 2))  # families of one size stand side by side
+            numbers, ratios = [aside * r["numbers"] for r in rows], [r["ratio"] for r in rows]
             mark = "pos^Dv<>"[i]  # in the dark, where colours are inverted, some are alike
-            ax.loglog(numbers, ratios, f"C{i}{mark}", ms=3.5, mew=0, alpha=0.6, label=title)
+            colour = f"C{i}" if i < 7 else "0.55"  # there are seven
+            ax.loglog(numbers, ratios, mark, color=colour, ms=3.5, mew=0, alpha=0.7, label=title)
     ax.axhline(1, color="k", lw=0.8)
     title = f"{what_is_timed(data).capitalize()}, {device(data)}"
     ax.set(xlabel="numbers", ylabel="our time over the native one", title=title)
-    ax.legend(markerscale=2)
+    ax.legend(markerscale=2, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return drawing
