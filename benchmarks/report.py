@@ -2,7 +2,7 @@
 
 Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the parts in
 `docs/performance/`, the figures that they show, and the lines of `README.md`, `docs/is-this-for-me.md`,
-`docs/pytorch-jax.md` and `docs/unmodified-code.md` between markers such as
+`docs/pytorch-mode.md` and `docs/unmodified-code.md` between markers such as
 `results:begin` and `results:end`. All figures are generated from the result files: what has no file has no
 section. Commit results first: the pages name the commit of each.
 """
@@ -62,7 +62,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
-PYTORCH = ROOT / "docs" / "pytorch-jax.md"
+PYTORCH = ROOT / "docs" / "pytorch-mode.md"
 PROGRAMS = ROOT / "docs" / "unmodified-code.md"
 
 
