@@ -23,11 +23,10 @@ def int8_section(name: str) -> str:
     return section(
         f"int8 words, {device(data)}",
         name,
-        f"{_machine(data)} NumPy's time of a product of square matrices of normal numbers, and the "
-        "times of the "
-        "others divided by it: below 1 they are faster. *Ours* is the default accuracy with the words "
-        "that the "
-        "library chooses by itself; all take turns in one process.",
+        _machine(data),
+        "NumPy's time of a product of square matrices of normal numbers, and the times of the others divided "
+        "by it: below 1 they are faster. *Ours* is the default accuracy with the words that the library "
+        "chooses by itself; all take turns in one process.",
         table(header, rows),
         *_gram(data),
         *_bytes(data),
@@ -54,7 +53,7 @@ def _machine(data: dict[str, Any]) -> str:
         f"{b['internal_api']} {b['version']} ({b['architecture']})" for b in blas if b["version"]
     )
     kernels = ", ".join(data["kernels"]) or "none"
-    return f"{data['cores']} cores; byte kernels: {kernels}; BLAS: {named}."
+    return f"{data['cores']} cores, byte kernels {kernels}, BLAS {named}."
 
 
 def _gram(data: dict[str, Any]) -> list[str]:

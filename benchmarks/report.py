@@ -348,7 +348,7 @@ def summaries() -> dict[Path, str]:
     """The pages that are written by hand, with their generated lines as they should be."""
     readme, for_whom = README.read_text(), FOR_WHOM.read_text()
     readme = between(readme, "figures", headlines())
-    for name, text in (("results", summary()), ("costs", costs()), ("limits", limits_table())):
+    for name, text in (("results", summary(normal=True)), ("costs", costs()), ("limits", limits_table())):
         for_whom = between(for_whom, name, text)
     pytorch = between(PYTORCH.read_text(), "operators", operators_summary())
     programs = between(PROGRAMS.read_text(), "suites", suites_table())

@@ -88,45 +88,72 @@ def _headlines() -> Iterator[str]:
 
 
 def costs() -> str:
-    """The lines on costs where one decides whether the library is for one."""
-    return "\n".join(f"- {line}" for line in _costs())
+    """A table of calls beside the native ones, and lines on first calls, where one decides."""
+    rows = [
+        [call, where, beside, seconds(native), seconds(ours), number(ratio, 2)]
+        for call, where, beside, native, ours, ratio in (*_products(), *_sums(), *_solves())
+    ]
+    calls = table("call | on | beside | takes | ours | times", rows)
+    return "\n\n".join([calls, *(f"- {line}" for line in _first_calls())])
 
 
-def _costs() -> Iterator[str]:
+Call = tuple[str, str, str, float, float, float]
+"""A call, on what, beside whose function, the seconds of that, ours, and their ratio."""
+
+
+def _call(call: str, where: str, beside: str, native: float, ours: float) -> Call:
+    return call, where, beside, native, ours, ours / native
+
+
+def _products() -> Iterator[Call]:
+    measured = (load("products_cpu") or {"results": ()})["results"]
+    for call, shape, stack in (
+        ("product, 8 × 8", [8] * 3, 1),
+        ("product, 64 × 64", [64] * 3, 1),
+        ("1000 products in a stack, 8 × 8", [8] * 3, 1000),
+        ("10⁶ points by a 3 × 3 matrix", [1_000_000, 3, 3], 1),
+    ):
+        if row := _row({"results": measured}, shape=shape, stack=stack):
+            yield _call(call, "CPU", "NumPy", row["seconds"]["native"], row["seconds"]["ours"])
     if cpu := product_on_cpu(2048):
         native, ours, machine = cpu
-        yield (
-            f"**On a {machine}**, a product of n = 2048 takes {number(ours / native, 2)} times as long as "
-            "NumPy's. Where the processor multiplies bytes (VNNI, AMX or their like), the library does so "
-            "wherever that is faster; `python -m benchmarks.int8_cpu` times it on yours."
-        )
-    yield from _small_products()
-    yield from _first_calls()
-    yield from _solves()
-    yield from _sums()
+        yield _call("product, 2048 × 2048", machine, "NumPy", native, ours)
+    for call, name in (("product, 256 × 256", "256²"), ("1000 products in a stack, 16 × 16", "1000 × 16²")):
+        if row := _row(load("small_calls_h200"), row=name):
+            yield _call(call, "H200", "CuPy", *(1e-6 * row[x]["loop"] for x in ("native", "ours")))
 
 
-def _small_products() -> Iterator[str]:
-    measured = (load("products_cpu") or {"results": ()})["results"]
-    rows = {(*r["shape"], r["stack"]): r["seconds"] for r in measured}
-    on_gpu = {r["row"]: r for r in (load("small_calls_h200") or {"results": ()})["results"]}
-    if rows and on_gpu:
-        one, larger, many = rows[8, 8, 8, 1], rows[64, 64, 64, 1], rows[8, 8, 8, 1000]
-        points = rows[1_000_000, 3, 3, 1]
-        yield (
-            f"**Small products**: on a CPU a call takes {seconds(one['ours'])} for 8×8 matrices and "
-            f"{seconds(larger['ours'])} for 64×64, where NumPy takes {seconds(one['native'])} and "
-            f"{seconds(larger['native'])}. Put many into one call: a stack of 1000 of 8×8 takes "
-            f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}), a million points by a 3×3 matrix "
-            f"{seconds(points['ours'])} (NumPy: {seconds(points['native'])}). On an H200 a call takes "
-            f"{_microseconds(on_gpu['256²'])} for n = 256, and a stack of 1000 of 16×16 "
-            f"{_microseconds(on_gpu['1000 × 16²'])}. For half precision there are "
-            "[kernels for batches](how-it-works/batches.md)."
-        )
+def _sums() -> Iterator[Call]:
+    for call, what in (
+        ("sum of 1000 numbers", "sum of 1_000, normal"),
+        ("sum of 10⁶ numbers", "sum, normal"),
+        ("sums of 1000 rows of 1000", "sum, 1000×1000, axis 1"),
+    ):
+        if row := _row(load("reductions_cpu"), "seconds", what=what):
+            yield _call(call, "CPU", "NumPy", row["native"], row["ours"])
+    if row := _row(load("reductions_h200"), "seconds", what="sum"):
+        yield _call("sum of 10⁸ numbers", "H200", "CuPy", row["native"], row["ours"])
+    for call, name in (
+        ("sums of 10⁷ numbers in 1000 groups", "group_sum, 10⁷ numbers, 1000 groups"),
+        ("means of windows of 100, 10⁶ numbers", "rolling_mean, 10⁶ numbers, windows of 100"),
+    ):
+        if row := _row(load("everyday_cpu"), row=name):
+            yield _call(call, "CPU", "pandas", row["seconds"]["pandas"], row["seconds"]["ozaki"])
 
 
-def _microseconds(row: dict[str, Any]) -> str:
-    return f"{row['ours']['loop']:.0f} µs (CuPy: {row['native']['loop']:.0f} µs)"
+def _solves() -> Iterator[Call]:
+    for name, where, beside, sizes in (
+        (linalg_name(), "CPU", "NumPy", (100, 1000)),
+        ("linalg_h200", "H200", "CuPy", (4096,)),
+    ):
+        for n in sizes:
+            for call, function, digits in (
+                (f"`linalg.solve`, {n} unknowns", "solve", 3),
+                (f"`verified.solve`, {n} unknowns, condition number 10³", "verified.solve", 3),
+                (f"`verified.solve`, {n} unknowns, condition number 10¹⁴", "verified.solve", 14),
+            ):
+                if row := _row(load(name), row=function, n=n, digits=digits):
+                    yield call, where, beside, row["native"], row["ours"], row["ratio"]  # the median of turns
 
 
 def _first_calls() -> Iterator[str]:
@@ -146,43 +173,6 @@ def _first_calls() -> Iterator[str]:
             f"solution with a proof {proof['machine']:.0f} s, in a later process "
             f"{number(product['process'], 2)} and {number(proof['process'], 2)} s; the same command compiles "
             "the kernels of usual calls."
-        )
-
-
-def _solves() -> Iterator[str]:
-    for data, where, native in (
-        (load(linalg_name()), "on a CPU", "np.linalg.solve"),
-        (load("linalg_h200"), "on an H200", "cupy.linalg.solve"),
-    ):
-        rows = [r for r in (data or {"results": ()})["results"] if r["row"] in ("solve", "verified.solve")]
-        ratios = {
-            (row, digits): [number(r["ratio"], 2) for r in rows if (r["row"], r["digits"]) == (row, digits)]
-            for row, digits in (("solve", 3), ("verified.solve", 3), ("verified.solve", 14))
-        }
-        if all(ratios.values()):
-            solve, proved, hard = map(", ".join, ratios.values())
-            sizes = ", ".join(str(r["n"]) for r in rows if r["row"] == "solve")
-            yield (
-                f"**Solves {where}** of {sizes} unknowns: `ozaki.linalg.solve` takes {solve} times as long "
-                f"as `{native}`; `verified.solve`, with its proof, {proved} times for condition number 10³ "
-                f"and {hard} times for 10¹⁴."
-            )
-
-
-def _sums() -> Iterator[str]:
-    gpu = _row(load("reductions_h200"), "seconds", what="sum")
-    cpu, axis, few = (
-        _row(load("reductions_cpu"), "seconds", what=what)
-        for what in ("sum, normal", "sum, 1000×1000, axis 1", "sum of 1_000, normal")
-    )
-    if gpu and cpu and axis and few:
-        ratios = [number(r["ours"] / r["native"], 2) for r in (gpu, cpu, axis, few)]
-        yield (
-            f"**Sums**: 10⁸ numbers on an H200 take {ratios[0]} times as long as CuPy's sum. On a CPU "
-            "10⁶ take "
-            f"{ratios[1]} times as long as NumPy's, along an axis {ratios[2]} times, and 1000 take "
-            f"{ratios[3]} "
-            f"times ({seconds(few['ours'])}). Where numba cannot be imported, many times."
         )
 
 

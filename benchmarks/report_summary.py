@@ -10,11 +10,12 @@ from benchmarks.report_costs import int8_name
 from benchmarks.report_sections import device, load, number, table
 
 
-def summary() -> str:
-    """The ratio to the native routine for each kind of product and data, against n."""
+def summary(normal: bool = False) -> str:
+    """The ratio to the native routine for each kind of product and data, or normal ones, against n."""
     found: dict[tuple[str, str, str], dict[int, float]] = {}
     for function, data, where, n, ratio in [*_gemm_ratios(), *_int8_ratios(), *_words_ratios()]:
-        found.setdefault((function, data, where), {})[n] = ratio
+        if data == "normal" or not normal:
+            found.setdefault((function, data, where), {})[n] = ratio
     sizes = sorted({n for row in found.values() for n in row})
     rows = [
         [f"`{function}`", data, where, *(number(row.get(n)) for n in sizes)]

@@ -50,9 +50,9 @@ def sparse_gpu_section(name: str) -> str:
         f"Sparse matrices, {device(data)}",
         name,
         f"Of the ten matrices above {equal} of {count} have solutions of the same bits, after as many "
-        "iterations, on the GPU, on one thread of a CPU and on all. Products with a vector, and with 32, "
-        "beside CuPy's (cuSPARSE), among many that are queued: ours with a vector wait for the host, which "
-        "looks at pointers and at what is undecided, in every call.",
+        "iterations, on the GPU, on one thread of a CPU and on all. Below are products with one vector and "
+        "with 32, beside CuPy's (cuSPARSE), of many that are queued. Ours with one vector wait for the host "
+        "in every call: it checks the matrix's pointers, and which elements are undecided.",
         table("matrix | entries | CuPy, 1 | ours, 1 | CuPy, 32 | ours, 32", products),
         "An iteration of CG:",
         table("system | entries | CuPy's | ours", steps),
