@@ -26,7 +26,7 @@ from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
-from ozaki.torch.norms import normalized, sum_of_products
+from ozaki.torch.norms import normalized, slope, sum_of_products
 from ozaki.torch.settings import Settings
 
 MEAN, SUM = 1, 2
@@ -69,8 +69,9 @@ def _layer_norm(
     ends = [x.shape[-len(shape) :], *(t.shape for t in (weight, bias) if t is not None)]
     if not shape or any(tuple(end) != tuple(shape) for end in ends):
         return None
-    axes = tuple(range(x.dim() - len(shape), x.dim()))
-    y, mean, scale = normalized(x, axes, eps)
+    kept = *x.shape[: x.dim() - len(shape)], *[1] * len(shape)
+    y, mean, scale, _ = normalized(_as_channels(x, shape), eps)
+    y, mean, scale = y.reshape(x.shape), mean.reshape(kept), scale.reshape(kept)
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
     return y, mean, scale
@@ -88,18 +89,21 @@ def _layer_norm_slope(
     needed: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
     """Return the derivatives of x, for g·weight and y = (x − m)·r; of the weight, Σ g·y; of the bias, Σ g."""
-    n, axes = prod(shape), tuple(range(x.dim() - len(shape), x.dim()))
     y = (x - mean) * scale
     of_x = of_weight = of_bias = None
     if needed[0]:
         h = g if weight is None else g * weight
-        product = _dot(h.flatten(-len(shape)), y.flatten(-len(shape)), -1).reshape(mean.shape)
-        of_x = rows.norm_slope(y, h, scale, product, n, _sum(h, axes))
+        of_x = slope(_as_channels(h, shape), _as_channels(y, shape), scale.reshape(-1)).reshape(x.shape)
     if needed[1] and weight is not None:
         of_weight = sum_of_products(settings, g.reshape(-1, *shape), y.reshape(-1, *shape))
     if needed[2] and bias is not None:
         of_bias = sum_of_products(settings, g.reshape(-1, *shape))
     return of_x, of_weight, of_bias
+
+
+def _as_channels(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return the numbers that are normalized together as channels, of one sample."""
+    return x.reshape(1, prod(x.shape[: x.dim() - len(shape)]), prod(shape))
 
 
 # losses -----------------------------------------------------------------------------------------------

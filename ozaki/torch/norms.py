@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multiword.runtime.tensors import array_of
-from ozaki import rowwise
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
+from ozaki.standardized import channel_sums, standardized
 from ozaki.sums import api as sums
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.statistics import var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.settings import Settings
@@ -45,15 +44,11 @@ def _batch_norm(
             return None
         y = (x - _wide(x, running_mean)) * _wide(x, _inverse_root(running_var, eps))
         return _affine(x, y, weight, bias), x.new_empty(0), x.new_empty(0)
-    channels = _by_channel(x)
-    y, *kept = normalized(channels, (-1,), eps)
-    mean, scale = (t.reshape(-1) for t in kept)
-    if running_mean is not None:
-        running_mean.copy_(running_mean * (1 - momentum) + mean * momentum)
-    if running_var is not None:
-        spread = of_arrays(lambda a: var(a, 1, ddof=1), channels)
-        running_var.copy_(running_var * (1 - momentum) + spread * momentum)
-    return _affine(x, _from_channels(x, y), weight, bias), mean, scale
+    y, mean, scale, spread = normalized(x.flatten(2).contiguous(), eps, running_var is not None)
+    for running, now in ((running_mean, mean), (running_var, spread)):
+        if running is not None and now is not None:
+            running.copy_(running * (1 - momentum) + now * momentum)
+    return _affine(x, y.reshape(x.shape), weight, bias), mean, scale
 
 
 def _batch_norm_slope(
@@ -82,7 +77,7 @@ def _batch_norm_slope(
     y = (x - _wide(x, mean)) * _wide(x, scale)
     of_x = None
     if needed[0] and training:
-        of_x = _from_channels(x, _slope(_by_channel(h), _by_channel(y), scale))
+        of_x = slope(h.flatten(2), y.flatten(2), scale).reshape(x.shape)
     elif needed[0]:
         of_x = h * _wide(x, scale)
     return of_x, *_of_affine(settings, g, y, needed)
@@ -102,7 +97,7 @@ def _group_norm(
     """Return the normalized x, and the means and inverse deviations of each sample's groups."""
     if not _alike(x, weight, bias) or not x.numel():
         return None
-    y, mean, scale = normalized(x.reshape(samples * groups, -1), (-1,), eps)
+    y, mean, scale, _ = normalized(x.reshape(1, samples * groups, -1), eps)
     shape = samples, groups
     return _affine(x, y.reshape(x.shape), weight, bias), mean.reshape(shape), scale.reshape(shape)
 
@@ -124,32 +119,41 @@ def _group_norm_slope(
         return None
     scale = scale.reshape(-1)
     h = g if weight is None else g * _wide(x, weight)
-    y = (x.reshape(samples * groups, -1) - mean.reshape(-1, 1)) * scale[:, None]
-    of_x = _slope(h.reshape(y.shape), y, scale).reshape(x.shape) if needed[0] else None
+    y = (x.reshape(1, samples * groups, -1) - mean.reshape(-1, 1)) * scale[:, None]
+    of_x = slope(h.reshape(y.shape), y, scale).reshape(x.shape) if needed[0] else None
     return of_x, *_of_affine(settings, g, y.reshape(x.shape), needed)
 
 
-def normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return x less its means over axes times the inverse deviations, and both of these, axes kept."""
-    y = of_arrays(lambda a: rowwise.layer_norm(a, axes, eps=eps), x)
-    mean = of_arrays(lambda a: sums.mean(a, axes, keepdims=True), x)
-    return y, mean, of_arrays(lambda a: rowwise.inverse_deviation(a, axes, eps), x)
+def normalized(x: Tensor, eps: float, variance: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return (n, c, l) numbers less the means of channels times the inverse deviations, and these, and more.
+
+    As `ozaki.standardized`: the last are variances, if asked.
+    """
+    with stream_of(x):
+        y, *moments = standardized(array_of(x), eps, variance)
+        mean, scale, spread = (None if m is None else tensor_of(m) for m in moments)
+        return tensor_of(y).contiguous(), mean, scale, spread
 
 
-def _slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:
-    """Return the derivative of rows y = (x − m)·r, for that of the result, h."""
-    product = of_arrays(lambda a, b: sums.dot(a, b, axis=-1, keepdims=True), h, y)
-    total = of_arrays(lambda a: sums.sum(a, -1, keepdims=True), h)
-    return rows.norm_slope(y, h, scale[:, None], product, h.shape[-1], total)
+def slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:
+    """Return the derivative of (n, c, l) channels y = (x − m)·r, for that of the result, h."""
+    h, y = h.contiguous(), y.contiguous()
+    n = h.shape[0] * h.shape[2]
+    product, total = of_arrays(channel_sums, h, y), of_arrays(channel_sums, h)
+    return rows.norm_slope(y, h, scale[:, None], product[:, None], n, total[:, None])
 
 
 def _of_affine(
     settings: Settings, g: Tensor, y: Tensor, needed: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the derivatives of the weight, Σ g·y, and of the bias, Σ g."""
-    g, y = _by_channel(g).T, _by_channel(y).T
-    of_weight = sum_of_products(settings, g, y) if needed[1] else None
-    return of_weight, sum_of_products(settings, g) if needed[2] else None
+
+    def of(*factors: Tensor) -> Tensor:
+        channels = [t.flatten(2).contiguous() for t in factors]
+        result = of_arrays(channel_sums, *channels)
+        return settings.note(result, partial(_add_terms, [t.mT for t in channels]))
+
+    return of(g, y) if needed[1] else None, of(g) if needed[2] else None
 
 
 def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:
@@ -160,6 +164,7 @@ def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:
 
 
 def _add_terms(factors: Sequence[Tensor], total: ExactSum) -> None:
+    """Add the elements of a tensor over its first dimensions, or products of those of two."""
     add = total.add_products if len(factors) == 2 else total.add
     add(*map(array_of, factors))
 
@@ -172,15 +177,6 @@ def _affine(x: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None) ->
 def _wide(x: Tensor, of_channels: Tensor) -> Tensor:
     """Return a number for each channel with the dimensions of x, (N, C, …)."""
     return of_channels.reshape(-1, *[1] * (x.dim() - 2))
-
-
-def _by_channel(x: Tensor) -> Tensor:
-    return x.transpose(0, 1).reshape(x.shape[1], -1)
-
-
-def _from_channels(x: Tensor, channels: Tensor) -> Tensor:
-    n, c, *rest = x.shape
-    return channels.reshape(c, n, *rest).transpose(0, 1).contiguous()
 
 
 def _inverse_root(variance: Tensor, eps: float) -> Tensor:

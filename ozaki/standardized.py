@@ -1,0 +1,88 @@
+"""Channels standardized: x[:, c, :] less its mean times the inverse of its deviation, as `ozaki.layer_norm`.
+
+Of float32 arrays on a CPU one compiled pass encloses the results (`standardized_numba`); channels that it
+leaves in doubt, and all others, are exact sums, rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, quietly
+from multiword.runtime.compiled import compiled
+from ozaki import rowwise
+from ozaki.sums import api as sums
+from ozaki.sums.statistics import var
+
+LOOPS = "ozaki.standardized_numba"
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Standardized(NamedTuple):
+    """(n, c, l) numbers y = (x − m)·r, and m, r and, if asked, Σ(x − m)²/(n·l − 1) of each channel."""
+
+    y: Array
+    mean: Array
+    scale: Array
+    variance: Array | None
+
+
+def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
+    """Return the numbers of each channel of (n, c, l) arrays standardized.
+
+    y has the bits of `ozaki.layer_norm`, and r those of what it computes in float64, rounded to the dtype; m
+    and the variance are correctly rounded.
+    """
+    loops = _loops(x)
+    if loops is None or not 0 <= eps < np.inf:
+        spread = var(x, (0, 2), ddof=1) if variance else None
+        return Standardized(*_exactly(x, eps), spread)
+    samples, channels, length = x.shape
+    y, moments, doubtful = np.empty_like(x), np.empty((3, channels), x.dtype), np.empty(channels, np.bool_)
+    scratch = np.empty(samples * length), np.empty((3, loops.LANES))
+    with quietly(x):
+        count = loops.standardize(x, eps, y, moments, doubtful, *scratch)
+    mean, scale, spread = moments
+    if count:
+        y[:, doubtful], mean[doubtful], scale[doubtful] = _exactly(x[:, doubtful], eps)
+    if variance and (again := np.isnan(spread)).any():
+        spread[again] = var(x[:, again], (0, 2), ddof=1)
+    return Standardized(y, mean, scale, spread if variance else None)
+
+
+def channel_sums(x: Array, y: Array | None = None) -> Array:
+    """Return Σ x, or Σ x·y, of each channel of (n, c, l) arrays, correctly rounded."""
+    loops = _loops(x)
+    if loops is None:
+        return _summed(x, y)
+    result = np.empty(x.shape[1], x.dtype)
+    with quietly(x):
+        count = loops.channel_sums(
+            x, x if y is None else y, y is not None, result, np.empty((3, loops.LANES))
+        )
+    if count:
+        again = np.isnan(result)
+        result[again] = _summed(x[:, again], None if y is None else y[:, again])
+    return result
+
+
+def _summed(x: Array, y: Array | None) -> Array:
+    if y is None:
+        return sums.sum(x, (0, 2))
+    rows = (a.swapaxes(0, 1).reshape(a.shape[1], -1) for a in (x, y))
+    return sums.dot(*rows, axis=1)
+
+
+def _exactly(x: Array, eps: float) -> tuple[Array, Array, Array]:
+    axes = 0, 2
+    scale = rowwise.inverse_deviation(x, axes, eps).reshape(-1)
+    return rowwise.layer_norm(x, axes, eps=eps), sums.mean(x, axes), scale
+
+
+def _loops(x: Array) -> Any:
+    """Return the compiled loops for an array, if there are some."""
+    plain = not is_cupy(x) and x.dtype is _FLOAT32 and x.flags.c_contiguous and x.flags.aligned and x.size
+    return compiled(LOOPS) if plain else None
