@@ -165,7 +165,7 @@ class ExactSum:
             raise ValueError(f"the product must have shape {self.shape}, got {(a.shape[0], b.shape[1])}")
         total = Superaccumulator(self._sums.range, self._sums.flags.size, namespace(a))
         total.merge(self._sums)
-        for columns, value in product_digits(a.astype(np.float64), b.astype(np.float64)):
+        for columns, value in product_digits(a, b):
             total.add(value, columns)
         self._sums = total
         return self
