@@ -183,7 +183,7 @@ def _at_once(
     # A complex mean leaves out both parts of a number where one is NaN, and the kernel takes part by part.
     if target.kind in "iubc" or not 0 < shape[-1] <= GROUPS_PER_NUMBER * columns.size:
         return None
-    found = rounded_on_gpu(reduction, [x.reshape(-1)], columns, prod(shape), target, **options)
+    found = rounded_at_once(reduction, [x.reshape(-1)], columns, prod(shape), target, **options)
     return None if found is None else found.reshape(shape)
 
 
