@@ -28,6 +28,7 @@ from multiword.runtime.floats import is_default
 from multiword.runtime.readback import anywhere
 from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_few
+from ozaki.elementary.real_numbers import OF_REAL
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.rounding.conversion import joined
 from ozaki.tuning import FEW_ARGUMENTS
@@ -92,13 +93,13 @@ def _of_vector(name: str, x: Array) -> Array:
 def _applied(name: str, x: Sequence[Any], out: Array | None, where: Any) -> Any:
     if name in PARTS:
         z = as_array(x[0], "x")
-        if z.dtype.kind == "c" or name not in FUNCTIONS:
+        if z.dtype.kind == "c":
             return _by_parts(name, z, out, where)
+        if name in OF_REAL:
+            return _of_real(name, z, out, where)
     names = FUNCTIONS[name].names
     arrays, dtype = operands(name, x)
-    mask = None if where is True else as_array(where, "where")
-    if mask is not None and mask.dtype != bool:
-        raise TypeError(f"where must be boolean, got {mask.dtype}")
+    mask = _mask(where)
     check_same_device(**dict(zip(names, arrays, strict=False)), where=mask)
     shape = _shape(*(a.shape for a in arrays), *([] if mask is None else [mask.shape]))
     if out is not None:
@@ -111,10 +112,35 @@ def _applied(name: str, x: Sequence[Any], out: Array | None, where: Any) -> Any:
     return result if out is not None or is_cupy(result) else result[()]
 
 
+def _of_real(name: str, x: Array, out: Array | None, where: Any) -> Any:
+    """Return a function's values of real numbers, which are exact, or angles."""
+    x = x if x.dtype.name in FORMATS else widened(x, "x")
+    with quietly(x):
+        values = OF_REAL[name](x)
+    if out is None and where is True:
+        return values if values.shape or is_cupy(x) else values[()]
+    mask = _mask(where)
+    check_same_device(x=x, where=mask)
+    shape = _shape(x.shape, *([] if mask is None else [mask.shape]))
+    if out is not None:
+        check_out(out, x, shape, x.dtype)
+    result = namespace(x).zeros(shape, x.dtype) if out is None else out
+    chosen = ... if mask is None else namespace(x).broadcast_to(mask, shape)
+    result[chosen] = namespace(x).broadcast_to(values, shape)[chosen]
+    return result if out is not None or is_cupy(result) else result[()]
+
+
+def _mask(where: Any) -> Array | None:
+    """Return a mask, None where it is True. TypeError for what has no booleans."""
+    mask = None if where is True else as_array(where, "where")
+    if mask is not None and mask.dtype != bool:
+        raise TypeError(f"where must be boolean, got {mask.dtype}")
+    return mask
+
+
 def _by_parts(name: str, x: Array, out: Array | None, where: Any) -> Any:
-    """Return a function's values of complex numbers, or of real ones that it takes for such."""
-    is_complex = x.dtype.kind == "c"
-    plane = (x.real, x.imag) if is_complex else (x, 0.0)
+    """Return a function's values of complex numbers."""
+    plane = x.real, x.imag
     parts = [(part, plane[::-1] if FUNCTIONS[part].names == "yx" else plane) for part in PARTS[name]]
     if len(parts) == 1:
         part, plane = parts[0]

@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import ozaki
 from ozaki.elementary.api import apply
@@ -80,10 +81,35 @@ def test_real_numbers_are_complex_ones_without_an_imaginary_part():
             assert ours.dtype == dtype
             assert np.array_equal(ours, getattr(np, name)(x).astype(dtype), equal_nan=True)
     assert ozaki.abs(-3) == 3.0
+    assert ozaki.angle(-3) == np.pi
+    with pytest.raises(TypeError, match="beyond 2"):
+        ozaki.abs([2**60 + 1])
+    with pytest.raises(TypeError, match="where must be boolean"):
+        ozaki.abs(x, where=[1, 0, 1, 0, 1, 0])
     with pytest.raises(TypeError, match="must be real"):
         ozaki.sin(1j)
     with pytest.raises(TypeError, match="longdouble"):
         ozaki.exp(np.clongdouble(1j))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float32, np.float64])
+def test_bits_of_real_numbers_are_those_of_two_arguments(dtype):
+    """Of every half, and of some longer numbers; one NaN, whatever NaN came."""
+    word = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    every = np.arange(1 << 16).astype(word) << np.dtype(word).type(8 * word.itemsize - 16)
+    x = (every | every >> word.type(3)).view(dtype) if word.itemsize > 2 else every.view(dtype)
+    with np.errstate(invalid="ignore"):
+        same = ozaki.hypot(x, 0.0), ozaki.atan2(0.0, x)
+    for ours, expected in zip((ozaki.abs, ozaki.angle), same, strict=True):
+        assert expected.dtype == dtype
+        for found, of in ((ours(x), expected), (ours(x[::-3]), expected[::-3]), (ours(x[5]), expected[5])):
+            assert found.dtype == dtype
+            assert found.tobytes() == of.tobytes()
+        out, mask = np.full(x.shape, 7, dtype), np.arange(x.size) % 2 == 0
+        assert ours(x, out, where=mask) is out
+        assert out.tobytes() == np.where(mask, expected, dtype(7)).tobytes()
+        wider = ours(x[:4], where=mask[:4, None])
+        assert wider.tobytes() == np.where(mask[:4, None], expected[:4], dtype(0)).tobytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
