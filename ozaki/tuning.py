@@ -72,9 +72,9 @@ LARGEST_IN_FLOATS, LONGEST_IN_FLOATS, FEW_RESULTS = 1 << 18, 128, 64
 """Real multiplications, and numbers of a row, up to which sums in two floats are faster on a CPU than
 residues; of so few results rows may be longer, since residues of each would take a kernel's whole tile."""
 
-FLOATS = 20e-6, 0.45e-9, 3e-9
+FLOATS = 8e-6, 0.25e-9, 8e-9
 """Seconds of a product in two floats, of one core: for the call, a real multiplication and a result. Bytes
-take less from about 40 × 40 on (AVX-512 VNNI)."""
+take less from about 50 × 50 on (AVX-512 VNNI)."""
 
 LEAST_ROW_BY_ROW = 1 << 8
 """Numbers of the larger factor from which products row by row are thought of at all."""

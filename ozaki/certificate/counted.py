@@ -37,13 +37,16 @@ def counted_scales(
 
 @lru_cache(256)
 def counting_limits(target: str, length: int, certified: bool) -> np.ndarray:
-    """Return the norm limit, the counting bound's tolerance, and the bits by which it may widen integers."""
+    """Return the norm limit, the counting bound's tolerance, and the bits by which integers may be widened.
+
+    The first two of these are those that the counting bound asks for.
+    """
     limit = norm_limit(FORMATS[target], length)
-    if not certified:
+    if not (certified and limit.widenings):
         return np.array([limit.significand, limit.bits, ANYTHING, 0, 0])
-    some, more = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
+    assert sum(bits <= WIDENED_BY_COUNTING for bits in limit.widenings) == 2
     tolerance = counting_tolerance(length, FORMATS[target])
-    return np.array([limit.significand, limit.bits, tolerance, some, more])
+    return np.array([limit.significand, limit.bits, tolerance, *limit.widenings])
 
 
 ANYTHING = 2.0**900

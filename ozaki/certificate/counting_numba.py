@@ -7,7 +7,7 @@ then a product is left to that.
 import math
 
 import numpy as np
-from numba import float64, int32, int64, void
+from numba import float64, int32, int64, types, void
 
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import inlined, jit
@@ -75,9 +75,63 @@ def missing_bits(upper, lower, some, more):
     return -1
 
 
+SUMS = int32[::1], int64[::1], int64[::1], int32[:, :]
+
+
+@jit(
+    types.UniTuple(float64, 2)(
+        *(*SUMS, int64, int64, int64, int64, int64),
+        *(float64[::1], int32[::1], int32[::1], float64[:, ::1]),
+    ),
+    inner=True,
+)
+def count(
+    exponent, total, square, counts, length, first, rows, second, columns, limits, scale, width, reached
+):
+    """Fill in the norm scales of some rows and columns; return both sides of what the counting bound proves.
+
+    The integers do for an error of the tolerance where T is at most the lower bound of Σ|a'||b'| times that.
+    T is 0 where a factor is zero, and infinite where there is an Inf or NaN.
+    """
+    significand, limit = int(limits[0]), int(limits[1])
+    # How many scaled magnitudes of each row are at least 2**(top - d), and the largest Σ|a'|.
+    upper, empty, finite, top = 0.25 * length, False, True, limit // 2
+    for side in range(2):
+        begin, end = (first, first + rows) if side == 0 else (second, second + columns)
+        for d in range(OCTAVES):
+            reached[side, d] = length
+        largest = 0.0
+        for i in range(begin, end):
+            if square[i] == 0:  # no number that counts
+                scale[i], width[i] = 0 if exponent[i] == ZERO else NONFINITE_ROW, 0
+                finite &= exponent[i] == ZERO
+                continue
+            scale[i], width[i] = norm_scale(exponent[i], square[i], significand, limit)
+            bound = total[i] * POWERS[width[i] - BITS + BIAS]
+            largest = bound if bound > largest else largest
+            for d in range(OCTAVES):
+                octave = width[i] - 1 - top + d
+                found = counts[LEVEL_OF[octave], i] if octave >= 0 else 0
+                reached[side, d] = found if found < reached[side, d] else reached[side, d]
+        upper += 0.5 * largest
+        empty |= largest == 0
+    lower = weighted_overlap(reached, length) * math.ldexp(limits[2], 2 * (top - 1))
+    return np.inf if not finite else 0.0 if empty else upper, lower
+
+
+@jit(int64(float64, float64, float64[::1]), inner=True)
+def counted_bits(upper, lower, limits):
+    """Return `missing_bits` for both sides of the counting bound; -1 where there is an Inf or NaN."""
+    if upper == np.inf:
+        return -1
+    if upper == 0 or limits[2] == ANYTHING:  # no error, or none that is to be certified
+        return 0
+    return missing_bits(upper, lower, int(limits[3]), int(limits[4]))
+
+
 @jit(
     void(
-        *(int32[::1], int64[::1], int64[::1], int32[:, :], int64, int64, float64[::1]),
+        *(*SUMS, int64, int64, float64[::1]),
         *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
     ),
 )
@@ -90,40 +144,14 @@ def certified_scales(exponent, total, square, counts, length, columns, limits, s
     significand, bits, tolerance, some, more: the norm limit is 2**bits·significand/32. reached is scratch
     memory, (2, OCTAVES).
     """
-    significand, limit, tolerance = int(limits[0]), int(limits[1]), limits[2]
-    stack, top = bits.shape[0], limit // 2
+    stack = bits.shape[0]
     rows = scale.shape[0] // stack - columns
     for s in range(stack):
-        # How many scaled magnitudes of each row are at least 2**(top - d), and the largest Σ|a'|.
-        upper, empty, finite = 0.25 * length, False, True
-        for side in range(2):
-            first = s * rows if side == 0 else stack * rows + s * columns
-            for d in range(OCTAVES):
-                reached[side, d] = length
-            largest = 0.0
-            for i in range(first, first + (rows if side == 0 else columns)):
-                if square[i] == 0:  # no number that counts
-                    scale[i], width[i] = 0 if exponent[i] == ZERO else NONFINITE_ROW, 0
-                    finite &= exponent[i] == ZERO
-                    continue
-                scale[i], width[i] = norm_scale(exponent[i], square[i], significand, limit)
-                bound = total[i] * POWERS[width[i] - BITS + BIAS]
-                largest = bound if bound > largest else largest
-                for d in range(OCTAVES):
-                    octave = width[i] - 1 - top + d
-                    count = counts[LEVEL_OF[octave], i] if octave >= 0 else 0
-                    reached[side, d] = count if count < reached[side, d] else reached[side, d]
-            upper += 0.5 * largest
-            empty |= largest == 0
-        lower = weighted_overlap(reached, length) * math.ldexp(tolerance, 2 * (top - 1))
-        if not finite:
-            bits[s] = -1
-        elif empty or tolerance == ANYTHING:  # no error, or none that is to be certified
-            bits[s] = 0
-        else:
-            bits[s] = missing_bits(upper, lower, int(limits[3]), int(limits[4]))
+        sums, of_a, of_b = (exponent, total, square, counts, length), s * rows, stack * rows + s * columns
+        upper, lower = count(*sums, of_a, rows, of_b, columns, limits, scale, width, reached)
+        bits[s] = counted_bits(upper, lower, limits)
         if bits[s] > 0:
             for h in range(rows + columns):
-                i = s * rows + h if h < rows else stack * rows + s * columns + h - rows
+                i = of_a + h if h < rows else of_b + h - rows
                 scale[i] += bits[s]
                 width[i] += bits[s]

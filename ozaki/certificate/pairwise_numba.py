@@ -75,7 +75,7 @@ def of_kinds(signature, *kinds):
     return lambda function: {kind.name: jit(signature(kind))(function) for kind in kinds}
 
 
-@of_kinds(lambda kind: void(NUMBERS, int32[::1], int64, kind[:, ::1]), float32, int8)
+@of_kinds(lambda kind: void(NUMBERS, int32[::1], int64, kind[:, ::1]), float32, float64, int8)
 def truncate(x, scale, start, out):
     """min(LARGEST, ⌊|x|·2**scale⌋) to the columns of `out` from `start` on; 0 of rows with an Inf or NaN."""
     for i in range(x.shape[0]):

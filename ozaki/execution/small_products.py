@@ -1,29 +1,33 @@
 """Small products on a CPU, alone or in stacks: all steps of each in one compiled call.
 
-Graded products, and those of stacks that the counting bound leaves undecided, are left to others; but those
-of which no bound proves anything lose nothing.
+The compiled call decides, too, how wide the integers are (`ozaki.certificate.decision`). Graded products,
+those with an Inf or NaN, and those whose sums two floats do not decide are left to others.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
 from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
+from ozaki.certificate.pairwise import tolerance
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.definition.statistics import LEVELS
 from ozaki.execution.contract import DONE, UNCOUNTED, UNLEVEL, UNROUNDED, Declined, Outcome
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import bits_of_level_factors
 from ozaki.rounding.conversion import to_half
+from ozaki.scaling.equilibration import most_graded
+from ozaki.scaling.scales import norm_limit
 from ozaki.tuning import OVERHEAD_ELEMENTS
 
 FORM = "ozaki.execution.across_numba"
 
-COUNTED = -1
-"""In place of bits by which integers grow: the counting bound decides."""
+TO_DECIDE = -1
+"""In place of bits by which integers grow: the compiled call decides."""
 
 WRITTEN, UNDECIDED, UNCERTAIN = 0, 1, 2
 """The outcomes of a product: it is written; or the bits are undecided, or there is an Inf or NaN; or a row is
@@ -40,7 +44,7 @@ class SmallProducts:
         request, (m, k, n), parts = signature.request, signature.shape, signature.parts
         self._target, self._narrow = request.target_of(signature.dtype), signature.dtype.char in "fF"
         self._sizes, self._certified = (m, parts * k, parts * n), request.certified
-        self._bits, self._width = COUNTED if self._certified else 0, 0
+        self._bits, self._width = TO_DECIDE if self._certified else 0, 0
         name, length = "fp64", parts * k
         if request.of_norms:
             name = request.norm_format(signature.dtype).name
@@ -48,7 +52,9 @@ class SmallProducts:
             self._bits, self._width = EVERYTHING, LOSSLESS
         else:
             self._width = int(request.accuracy)
-        self._counted, self._given = (counting_limits(name, length, x) for x in (self._certified, False))
+        self._limits, of_pairs = counting_limits(name, length, True), tolerance(np.float64(length))
+        most = most_graded(length, norm_limit(FORMATS[name], length))
+        self._of_pairs = np.array([most, of_pairs * FORMATS[name].unit_roundoff])
         self._single = self._target.precision == 24
 
     def multiply(self, pair: Pair, out: np.ndarray) -> Outcome:
@@ -67,7 +73,7 @@ class SmallProducts:
         return Declined(pair, UNCOUNTED, np.flatnonzero(outcomes)) if outcomes.any() else DONE
 
     def _multiply_one(self, pair: Pair, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> Outcome:
-        """Write a product; where counting does not decide its bits, with those that a decision asks for."""
+        """Write a product; where the call does not decide its bits, with those that a decision asks for."""
         outcomes = np.empty(1, np.int8)
         outcome = self._write(rows, columns, self._bits, out, outcomes)
         if outcome == UNDECIDED and self._certified:
@@ -91,15 +97,16 @@ class SmallProducts:
         largest: int = form.multiply_stack(
             rows,
             columns,
-            self._counted if bits == COUNTED else self._given,
+            self._limits,
+            self._of_pairs,
             bits,
             self._width,
             self._single,
             target,
             outcomes,
-            np.empty((m + n, k)),
-            np.empty((3, m + n), np.int64),
-            np.empty((3 + len(LEVELS), m + n), np.int32),
+            np.empty((2, m + n, k)),
+            np.empty((4, m + n), np.int64),
+            np.empty((5 + len(LEVELS), m + n), np.int32),
             np.empty(form.needed_by_stack(m, k, n)),
         )
         if self._narrow:

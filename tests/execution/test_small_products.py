@@ -104,6 +104,31 @@ def test_products_with_many_zeros_need_no_pipeline(without_numba, kind, n, dtype
     assert same(FACES[dtype](a, a.T), without_numba(FACES[dtype], a, a.T))
 
 
+SPREAD = {
+    "small integers": lambda rng, size: rng.integers(0, 4, size).astype(float),
+    "half zeros": lambda rng, size: rng.standard_normal(size) * (rng.random(size) < 0.5),
+    "log-normal": lambda rng, size: rng.lognormal(0, 5, size),
+}
+
+
+@pytest.mark.parametrize("kind", SPREAD)
+@pytest.mark.parametrize("dtype", FACES)
+def test_the_compiled_call_decides_how_wide_integers_are(without_numba, monkeypatch, dtype, kind):
+    """By counts, by pairs, or by what loses nothing, alone and in a stack."""
+    rng = np.random.default_rng(5)
+    for shape in ((3, 3, 3), (4, 8, 5), (9, 16, 2)):
+        a, b = (SPREAD[kind](rng, (20, *size)) for size in (shape[:2], shape[1:]))
+        if dtype[0] == "c":
+            a, b = a + 1j * np.roll(a, 1), b - 1j * np.roll(b, 1)
+        a, b = a.astype(dtype), b.astype(dtype)
+        with monkeypatch.context() as patch:
+            patch.setattr("ozaki.execution.small_products.bits_of_level_factors", None)
+            patch.setattr(Groups, "run", None)
+            found = [ozaki.matmul(a, b), np.array([ozaki.matmul(x, y) for x, y in zip(a, b, strict=True)])]
+        expected = without_numba(ozaki.matmul, a, b)
+        assert all(same(x, expected) for x in found)
+
+
 def transforms(rng, n, dtype):
     """Linear maps and translations in n dimensions, whose last row is (0, …, 0, 1)."""
     (x, _), last = in_dtype(*rng.standard_normal((2, 40, n, n)), dtype), n - 1
