@@ -5,3 +5,6 @@ LONGEST = 1 << 24
 
 UNDERFLOW = 1e-290
 """More than so many products lose by underflow. A subnormal number here would make every row slow."""
+
+SMALLEST = 1e-280
+"""A sigma (`extract`) is larger: so it is where products underflow, too."""

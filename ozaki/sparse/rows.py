@@ -119,8 +119,8 @@ _LOOPS = {np.dtype(kind): (kind.__name__, "float64") for kind in (np.int32, np.i
 def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
     """Return Ax of a small CSR matrix of SciPy's and a vector, which the loop takes as they are, or None.
 
-    None, too, of what the loop leaves undecided, and of what is invalid. Most small products need no more than
-    this, and would spend half of their time on the way to it.
+    None, too, of what the loop leaves undecided, and of what is invalid. Most small products need no more,
+    and would spend half of their time on the way to the loop.
     """
     if type(x) is not np.ndarray or getattr(a, "format", None) != "csr":
         return None
