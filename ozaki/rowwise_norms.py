@@ -15,6 +15,8 @@ from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
 from ozaki.rowwise_cuda import MOST_KEPT, Doubts, launch_teams, team_of
 
+_NONE = np.uint64(0)
+
 
 def run(
     kind: str, rows: Array, eps: float, weight: Array | None = None, bias: Array | None = None
@@ -30,24 +32,25 @@ def run(
     rows = xp.ascontiguousarray(rows)
     out = empty_result(rows, (count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
     doubts = Doubts(xp.zeros((count + 31) // 32, np.uint32))
-    affine = [np.uint64(0) if x is None else x for x in (weight, bias)]
+    affine = [_NONE if x is None else x for x in (weight, bias)]
     sizes = np.int64(count), np.int64(n), np.float64(eps)
     team, numbers = team_of(n)
-    kernel = _kernel(kind, team, numbers, rows.data.device_id)
+    kernel = _kernel(kind, team, numbers, weight is not None, bias is not None, rows.data.device_id)
     launch_teams(kernel, team, count, (rows, *affine, out, *doubts.arguments, *sizes))
     return out, doubts.rows(count)
 
 
 @cache
-def _kernel(kind: str, team: int, numbers: int, device: int) -> Any:
-    return from_text(source(kind, team, numbers), "norms", device)
+def _kernel(kind: str, team: int, numbers: int, weight: bool, bias: bool, device: int) -> Any:
+    return from_text(source(kind, team, numbers, weight, bias), "norms", device)
 
 
-def source(kind: str, team: int, numbers: int) -> str:
+def source(kind: str, team: int, numbers: int, weight: bool = False, bias: bool = False) -> str:
     """Return the kernel in CUDA, for teams whose threads have so many numbers each."""
     texts = (
         device_function(Program("rsqrt", False, last), f"{text}_rsqrt")
         for text, last in (("quick", False), ("longer", True))
     )
-    constants = f"#define TEAM {team}\n#define NUMBERS {numbers}\n#define KIND {kind.upper()}\n"
-    return "\n".join([*texts, constants, expanded(Path(__file__).with_name("rowwise_norms.cu"))])
+    constants = {"TEAM": team, "NUMBERS": numbers, "KIND": kind.upper(), "WEIGHT": weight, "BIAS": bias}
+    lines = (f"#define {name} {int(x) if isinstance(x, bool) else x}" for name, x in constants.items())
+    return "\n".join([*texts, *lines, expanded(Path(__file__).with_name("rowwise_norms.cu"))])
