@@ -16,7 +16,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
-from multiword.runtime.kernels import expanded, from_text
+from multiword.runtime.kernels import block_memory, expanded, from_text
 from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import Readback
 from ozaki.elementary.cuda import device_function
@@ -32,15 +32,17 @@ _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
 _FEW_SHORT = 4096
 """Rows beyond which a thread has one of fewer than SHORT_ROW numbers."""
 
-MOST_KEPT = 4096
+_MOST_KEPT = 4096
 """Numbers of a row that one block has: its shared memory has 48 KB, of which 14 are for threads, and the rest
 for powers, which softmax of longer rows computes twice."""
 
 _LONG_SHARE, _STEP = 8, 4
 """Numbers that a thread has of a short row, at most, and the multiples of which it has of a longer one."""
 
-_LONG_FOR_REGISTERS = 1024
-"""Numbers of a row that a warp has in registers at most; a block has those of a longer one."""
+_IN_REGISTERS = {WARP: 1024, 256: 4096, 512: 8192}
+"""Numbers of a row that a warp and larger teams have in registers, at most."""
+
+MOST_IN_REGISTERS = max(_IN_REGISTERS.values())
 
 _PARTS, _LEAST_PART = 4, 1024
 """Parts to a multiprocessor at most, and numbers of one at least, where longer rows are divided."""
@@ -59,7 +61,7 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     """
     xp, (count, n) = namespace(rows), rows.shape
     out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
-    enclosed, words = rows.dtype == np.float32 and 1 < n <= MOST_KEPT, (count + 31) // 32
+    enclosed, words = rows.dtype == np.float32 and 1 < n <= MOST_IN_REGISTERS, (count + 31) // 32
     marked = xp.zeros(
         1 + 2 * words, np.uint32
     )  # whether enclosures mark rows, their bits, those left in doubt
@@ -67,10 +69,12 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
         _enclose(kind, rows, out, marked)
     doubts = Doubts(marked[1 + words :])
     parts, size = _division(count, n)
-    if parts > 1 or (kind == "softmax" and n > MOST_KEPT):
+    if enclosed:
+        _at_once(kind, rows, out, marked, doubts)
+    elif parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
         _in_parts(kind, rows, out, doubts, parts, size)
     else:
-        _at_once(kind, rows, out, marked if enclosed else None, doubts)
+        _at_once(kind, rows, out, None, doubts)
     return out, doubts.rows(count)
 
 
@@ -108,7 +112,7 @@ def team_of(n: int) -> tuple[int, int]:
     if n <= _LONG_SHARE * WARP:
         team = 1 << max(0, (n - 1) // _LONG_SHARE).bit_length()
         return team, -(-n // team)
-    team = WARP if n <= _LONG_FOR_REGISTERS else MOST_THREADS
+    team = next(team for team, most in _IN_REGISTERS.items() if n <= most)
     return team, -(-n // (team * _STEP)) * _STEP
 
 
@@ -152,7 +156,7 @@ def _in_parts(kind: str, rows: Array, out: Array, doubts: Doubts, parts: int, si
 
 def _division(count: int, n: int) -> tuple[int, int]:
     """Return how many parts a row has, enough of them to fill a GPU, and the numbers of a part."""
-    if n <= MOST_KEPT:
+    if n <= _MOST_KEPT:
         return 1, n
     parts = max(1, min(_PARTS * multiprocessors() // count, n // _LEAST_PART))
     size = -(-n // (parts * MOST_THREADS)) * MOST_THREADS
@@ -168,7 +172,10 @@ def _kernel(name: str, kind: str, dtype: Any, team: int, device: int, numbers: i
     if name == "quick_rows":
         return from_text(quick_source(kind, team, numbers), name, device)
     file = "rowwise.cu" if name == "rows" else "rowwise_parts.cu"
-    return from_text(source(file, kind, dtype, team), name, device)
+    kernel = from_text(source(file, kind, dtype, team), name, device)
+    if name == "rows":
+        kernel.max_dynamic_shared_size_bytes = block_memory(device) - kernel.shared_size_bytes
+    return kernel
 
 
 def source(file: str, kind: str, dtype: Any, team: int) -> str:

@@ -53,8 +53,8 @@ __device__ bool somewhere(bool doubt) { return TEAM > 32 ? __syncthreads_or(doub
 // `low` has these, and the errors of squares, less than 2**(K - 53). It is of up to 96 additions on the way to any result,
 // two a number and one a step of the team, each with an error of u = 2**-53 times the magnitudes of all that is added.
 #define OF_LOST (1.0 / (1ll << 46)) // 128 u
-const int LOG_NUMBERS = TEAM * NUMBERS <= 16 ? 4 : TEAM * NUMBERS <= 128 ? 7 : TEAM * NUMBERS <= 1024 ? 10 : 12;
-static_assert(2 * NUMBERS + 5 + (TEAM > 32 ? TEAM / 32 : 0) <= 96 && TEAM * NUMBERS <= 4096, "the bound of errors");
+const int LOG_NUMBERS = TEAM * NUMBERS <= 16 ? 4 : TEAM * NUMBERS <= 128 ? 7 : TEAM * NUMBERS <= 1024 ? 10 : 13;
+static_assert(2 * NUMBERS + 5 + (TEAM > 32 ? TEAM / 32 : 0) <= 96 && TEAM * NUMBERS <= 8192, "the bound of errors");
 
 template <bool SQUARES>
 __device__ bool mean_of(const double (&x)[NUMBERS], const float* numbers, double centre, int n, int lane, int here,
@@ -109,7 +109,7 @@ __device__ float affine(float y, const float* weight, const float* bias, long lo
 }
 
 // Blocks to a multiprocessor that the compiler leaves registers for: more would spill a row's numbers.
-#define LEAST_BLOCKS (TEAM > 32 ? 2 : NUMBERS > 24 ? 3 : 4)
+#define LEAST_BLOCKS (TEAM > 32 ? 512 / TEAM : NUMBERS > 24 ? 3 : 4)
 
 extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128, LEAST_BLOCKS) norms(
     const float* x, const float* weight, const float* bias, float* out, unsigned* bits, unsigned* any, long long count,

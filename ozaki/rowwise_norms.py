@@ -13,7 +13,7 @@ from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_function
 from ozaki.elementary.tracing import Program
-from ozaki.rowwise_cuda import MOST_KEPT, Doubts, launch_teams, team_of
+from ozaki.rowwise_cuda import MOST_IN_REGISTERS, Doubts, launch_teams, team_of
 
 _NONE = np.uint64(0)
 
@@ -27,7 +27,7 @@ def run(
     and as long as a row; inverse_deviation is one number a row.
     """
     (count, n), xp = rows.shape, namespace(rows)
-    if rows.dtype != np.float32 or n > MOST_KEPT:
+    if rows.dtype != np.float32 or n > MOST_IN_REGISTERS:
         return None
     rows = xp.ascontiguousarray(rows)
     out = empty_result(rows, (count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)

@@ -14,15 +14,15 @@
 // How far a result's ends are from it, relatively, and what that covers, in units of u = 2**-53. S is the sum of the
 // powers, for logarithms but for one of the largest, and l = log1p(S).
 //   power    180 where it counts for softmax, else 444: see `power`
-//   S        that, 40 for its additions, of positive numbers, 2 as the definition rounds powers and S, 1 for what
+//   S        that, 48 for its additions, of positive numbers, 2 as the definition rounds powers and S, 1 for what
 //            `power` puts instead of e**-350 and less, < 2**-504 each: S >= 1 for softmax, and for
 //            logarithms at least FINEST; else l is between 0 and 2·FINEST
-//   power/S  181 and 223, 1 each for 1/S, its product with 1 - ERROR, that with the power, the definition's quotient: 408
-//   l        487, as log1p(S·(1 + e)) <= log1p(S)·(1 + e), 16 for CUDA's log1p, which says 2, 1 as the definition rounds
+//   power/S  181 and 231, 1 each for 1/S, its product with 1 - ERROR, that with the power, the definition's quotient: 416
+//   l        495, as log1p(S·(1 + e)) <= log1p(S)·(1 + e), 8 for CUDA's log1p, which says 2, 1 as the definition rounds
 //            it, 1 for its product with 1 - ERROR: 505
 // x - m and the last operation of logarithms are the definition's own, and increase with their operands: no error.
 #define ERROR (1.0 / (1ll << 44)) // 512 u, products of errors included
-#define MOST_ADDED 40
+#define MOST_ADDED 48
 #define FINEST 0x1p-438
 static_assert(NUMBERS + (TEAM > 32 ? TEAM / 32 : 0) + 5 <= MOST_ADDED, "rounded additions");
 

@@ -118,7 +118,7 @@ def test_compiles_without_contraction(kind, dtype, team):
 @pytest.mark.parametrize("kind", KINDS)
 def test_enclosures_compile_without_contraction(kind):
     """CUDA's log1p compares halves of numbers as if they were float32; none of them is subnormal."""
-    for n in (3, 768, 4096) if kind == "softmax" else (768,):
+    for n in (3, 768, 8192) if kind == "softmax" else (768,):
         text = quick_source(kind, *team_of(n))
         for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" and n == 768 else (ARCHITECTURE,):
             ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
@@ -303,7 +303,7 @@ def test_powers_are_as_near_as_the_bound_says(tmp_path):
 
 
 def test_threads_have_all_of_a_row():
-    for n in range(2, 4097):
+    for n in range(2, 8193):
         team, numbers = team_of(n)
         assert team * numbers >= n > team * (numbers - 4)
         assert team & (team - 1) == 0

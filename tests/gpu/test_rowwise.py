@@ -29,6 +29,8 @@ def test_rows_of_every_kind_and_length(name, dtype):
         (2, 70_000),
         (260, 4096),
         (260, 4097),
+        (130, 8192),
+        (130, 8193),
         (3, 20_001),
         (1, 50_000),
         (30_000, 3),
@@ -40,20 +42,21 @@ def test_rows_of_every_kind_and_length(name, dtype):
 def test_rows_that_enclosures_leave_in_doubt_are_computed_by_kernels(name, monkeypatch):
     """With ends that are far apart most rows are; as they are, a few of many."""
     rng, function, text = np.random.default_rng(6), getattr(ozaki, name), rowwise_cuda.quick_source
-    for shape in ((20_000, 768), (100_000, 20), (700, 4096), (40_000, 300)):
+    for shape in ((20_000, 768), (100_000, 20), (700, 8192), (40_000, 300)):
         same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
     error = "#define ERROR (1.0 / (1ll << 44))"
     monkeypatch.setattr(
         rowwise_cuda, "quick_source", lambda *a: text(*a).replace(error, "#define ERROR 0x1p-30")
     )
     monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
-    for shape in ((1000, 768), (10_000, 20), (5, 3), (300, 2000)):
+    for shape in ((1000, 768), (10_000, 20), (5, 3), (300, 2000), (20, 8000)):
         same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((20_000, 768), 1), ((300, 70), 0), ((9, 30, 40), (2, 0)), ((3, 5000), 1)]
+    ("shape", "axis"),
+    [((20_000, 768), 1), ((300, 70), 0), ((9, 30, 40), (2, 0)), ((3, 8193), 1), ((9, 8192), 1)],
 )
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
 def test_weights_and_biases(name, shape, axis, dtype):
