@@ -271,7 +271,14 @@ def nansum(
     return _skipping_nan(x, out, total, lambda: total(without(x, is_nan(x))))
 
 
-@reduction(replace(MEAN, skip_nan=True, groups_on_gpu=partial(moments.group_means, skip_nan=True)))
+@reduction(
+    replace(
+        MEAN,
+        skip_nan=True,
+        groups_on_gpu=partial(moments.group_means, skip_nan=True),
+        groups_on_cpu=None,
+    )
+)
 @on_device_of_arrays
 def nanmean(
     x: Array,

@@ -417,6 +417,7 @@ WITHOUT_NAN: dict[str, Any] = {
     "finish": partial(_variances, skip_nan=True),
     "on_gpu": partial(moments.variances, skip_nan=True),
     "groups_on_gpu": partial(moments.group_variances, skip_nan=True),
+    "groups_on_cpu": None,
     "on_cpu": partial(rows.variances, skip_nan=True),
     "skip_nan": True,
 }
