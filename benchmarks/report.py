@@ -231,7 +231,7 @@ INTRODUCTION = """\
 # Performance
 
 All figures on these pages are generated from the files in
-[`benchmarks/results`](development.md#benchmarks) by `python -m benchmarks.report`. Native and ours are timed
+[`benchmarks/results`](testing.md#benchmarks) by `python -m benchmarks.report`. Native and ours are timed
 in one run, on the same data. Every page has the same shape: for each machine a picture where there is
 one, a table with what its columns say, and the command, file and commit of the measurement.
 """

@@ -154,9 +154,10 @@ def test_commands_name_what_there_is(path):
 
 
 def test_layout_names_what_there_is():
-    """Every path on the development page exists, and every folder of the packages is named."""
+    """Every path on the pages for developers exists, and every folder of the packages is named."""
     text = (DOCS / "development.md").read_text()
-    named = set(re.findall(r"\b(?:ozaki|multiword|tests|benchmarks|examples|docs)/[\w./]*", text))
+    pages = text + "".join((DOCS / name).read_text() for name in ("inside.md", "testing.md"))
+    named = set(re.findall(r"\b(?:ozaki|multiword|tests|benchmarks|examples|docs)/[\w./]*", pages))
     assert {name for name in named if not (ROOT / name).exists()} == set()
     for package in ("ozaki", "multiword"):
         for folder in (ROOT / package).glob("*/__init__.py"):

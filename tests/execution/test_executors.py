@@ -138,7 +138,7 @@ def test_a_named_executor_that_declines_says_why():
 
 
 def test_documents_name_every_executor():
-    page = (Path(__file__).parents[2] / "docs" / "development.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "inside.md").read_text()
     page = page.partition("## Which executor runs a product")[2].partition("\n## ")[0]
     (listed,) = re.findall(r"name : (.*), or None", ozaki.executor.__doc__)
     assert tuple(listed.replace('"', "").split(", ")) == NAMES
