@@ -63,7 +63,6 @@ def split(data):
     return data[:, 1:], data[:, 0]
 
 
-@pytest.mark.slow
 def test_the_disordered_chain_does_not_depend_on_who_computes_what(capsys):
     pytest.importorskip("scipy.sparse")
     program("disordered_chain").main()
