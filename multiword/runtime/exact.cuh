@@ -20,7 +20,7 @@ typedef HalfPrecision<8> BFloat16;
 __device__ __forceinline__ double widened(Float16 x) {
     double y; asm("cvt.f64.f16 %0, %1;" : "=d"(y) : "h"(x.bits)); return y;
 }
-__device__ __forceinline__ double widened(BFloat16 x) { return widened(__uint_as_float((unsigned)x.bits << 16)); }
+__device__ __forceinline__ double widened(BFloat16 x) { return widened(__int_as_float((unsigned)x.bits << 16)); }
 // A number of the type's format, or beyond its range, in the type.
 template <class T> __device__ __forceinline__ T rounded_to(double x);
 template <> __device__ __forceinline__ double rounded_to<double>(double x) { return x; }
