@@ -52,20 +52,18 @@ def cancelling(rng, count):
 @pytest.mark.parametrize("kind", NORMS)
 def test_the_bits_of_a_cpu(kind, tmp_path):
     rng, function = np.random.default_rng(1), NORMS[kind]
-    for n in (1, 2, 60):
+    for n, eps, step in ((1, 0.0, 4), (2, 1e-5, 4), (60, 0.0, 2)):
         library = compiled(source(kind, TEAM, -(-n // TEAM)), tmp_path)
-        x = rows_for_norms(rng, n)
-        for eps in (1e-5, 0.0):
-            out, doubt = run(kind, library, x, eps)
-            expected = function(x, 1, eps=eps).reshape(out.shape)
-            assert out[~doubt].tobytes() == expected[~doubt].tobytes()
-            assert not doubt.any()
+        x = np.ascontiguousarray(rows_for_norms(rng, n)[::step])
+        out, doubt = run(kind, library, x, eps)
+        assert out.tobytes() == function(x, 1, eps=eps).tobytes()
+        assert not doubt.any()
 
 
 @pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
 def test_weight_and_bias(kind, tmp_path):
     rng, n = np.random.default_rng(2), 11
-    x = rows_for_norms(rng, n)
+    x = np.ascontiguousarray(rows_for_norms(rng, n)[::4])
     weight, bias = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
     weight[:3], bias[3:5] = (np.nan, np.inf, 1e-45), (-np.inf, 3e38)
     for given in ((weight,), (None, bias), (weight, bias)):
@@ -82,8 +80,7 @@ def test_sums_are_taken_again_where_roundings_are_undecided(tmp_path):
     bound, careful, n = "#define OF_LOST (1.0 / (1ll << 46))", "careful.lost * 1.01", 60
     text = source("layer_norm", TEAM, -(-n // TEAM))
     assert text.count(bound) == text.count(careful) == 1
-    x = rows_for_norms(np.random.default_rng(3), n)
-    x[360:] = cancelling(np.random.default_rng(4), 40)
+    x = np.vstack([rows_for_norms(np.random.default_rng(3), n)[::4], cancelling(np.random.default_rng(4), 20)])
     expected, doubts = ozaki.layer_norm(x, 1), []
     again = text.replace(bound, "#define OF_LOST 0.25")
     for changed in (text, again, again.replace(careful, "fabs(careful.high) * 1e-9")):
@@ -91,5 +88,5 @@ def test_sums_are_taken_again_where_roundings_are_undecided(tmp_path):
         assert out[~doubt].tobytes() == expected[~doubt].tobytes()
         doubts.append(doubt)
     assert (doubts[0] == doubts[1]).all()
-    assert 0 < doubts[0][360:].sum() == doubts[0].sum()
-    assert 200 < doubts[2].sum() < 399
+    assert 0 < doubts[0][100:].sum() == doubts[0].sum()
+    assert 60 < doubts[2].sum() < 120
