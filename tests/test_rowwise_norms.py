@@ -80,7 +80,8 @@ def test_sums_are_taken_again_where_roundings_are_undecided(tmp_path):
     bound, careful, n = "#define OF_LOST (1.0 / (1ll << 46))", "careful.lost * 1.01", 60
     text = source("layer_norm", TEAM, -(-n // TEAM))
     assert text.count(bound) == text.count(careful) == 1
-    x = np.vstack([rows_for_norms(np.random.default_rng(3), n)[::4], cancelling(np.random.default_rng(4), 20)])
+    rng = np.random.default_rng(3)
+    x = np.vstack([rows_for_norms(rng, n)[::4], cancelling(rng, 20)])
     expected, doubts = ozaki.layer_norm(x, 1), []
     again = text.replace(bound, "#define OF_LOST 0.25")
     for changed in (text, again, again.replace(careful, "fabs(careful.high) * 1e-9")):
