@@ -139,8 +139,8 @@ def _atan(m, x):
 
 def _complement(m, x):
     """√(1 - x²)."""
-    one, a = m.number(1.0), m.number(abs(x))
-    return (one.plus_smaller(-a) * one.plus_smaller(a)).sqrt()
+    a = m.number(abs(x))
+    return m.number(1.0).plus_smaller(-(a * a)).sqrt()  # a·a has both words, exactly
 
 
 @elementary
@@ -158,7 +158,7 @@ def asin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), identity_near_0)
 def _asin(m, x):
     """The angle of (√(1 - x²), x)."""
-    return with_sign(m, x, m.atan(m.number(abs(x)), _complement(m, x)))
+    return with_sign(m, x, m.angle_on_circle(m.number(abs(x)), _complement(m, x)))
 
 
 @elementary
@@ -176,5 +176,5 @@ def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), at(1.0, 0.0))
 def _acos(m, x):
     """The angle of (x, √(1 - x²))."""
-    angle = m.atan(_complement(m, x), m.number(abs(x)))
+    angle = m.angle_on_circle(_complement(m, x), m.number(abs(x)))
     return m.where(x < 0.0, m.constant("pi").plus_smaller(-angle), angle)

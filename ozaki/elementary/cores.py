@@ -9,13 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from ozaki.elementary import pieces, tables, values
-from ozaki.elementary.tables import ATAN, CBRT, COS, EXP, LOG, SIN
+from ozaki.elementary.tables import ASIN, ATAN, CBRT, COS, EXP, LOG, SIN
 from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbits, where
 from ozaki.elementary.words import Number, Words, ordered_sum, two_product, two_sum
 
 LARGEST_R = 0.693148 / 256
 LARGEST_Z = 1 / 256
 LARGEST_TURN = 3.1416 / 128
+LARGEST_SINE = 0.5625 * 1.4143 / 128
 ORDINARY = 2.0**20
 """sin, cos, tan: arguments up to which three words of π/64 do."""
 
@@ -266,6 +267,32 @@ class Machine(Words):
         angle = angle.plus_smaller(z * self.polynomial(square, ATAN, 2.0**-14, self.bits))
         half = self.number(tables.constant("pi") / 2)
         return self.where(steep, half.plus_smaller(-angle), angle)
+
+    def angle_on_circle(self, y: Any, x: Any) -> Number:
+        """Return the angle of (x, y), both >= 0, x² + y² = 1, from 0 to π/2.
+
+        asin(a) = asin(c) + asin(a·√(1 - c²) - √(1 - a²)·c), c = i/128, for a = y or x: nothing is divided.
+        The products differ by less than a factor of 2, or c is 0: i is the nearest to a little less.
+        """
+        y, x = self.number(y), self.number(x)
+        steep = y.hi > x.hi
+        small, large = self.where(steep, x, y), self.where(steep, y, x)
+        n, i = nearest(small.hi * 128.0 - 0.0625)
+        row = self.row("arcsines", tables.arcsines(), i & 127, 0)
+        cosine = self.row("arcsines", tables.arcsines(), i & 127, 2)
+        z = self._difference(small, cosine, large, n * (1 / 128))
+        angle = row.plus_smaller(self.odd_series(z, ASIN, LARGEST_SINE**2, self.bits))
+        half = self.number(tables.constant("pi") / 2)
+        return self.where(steep, half.plus_smaller(-angle), angle)
+
+    def _difference(self, a: Number, b: Number, c: Number, d: Any) -> Number:
+        """Return a·b - c·d, of a value d; the difference of the rounded products is exact (Sterbenz)."""
+        if not self.pairs:
+            return self.number(a.hi * b.hi - c.hi * d)
+        (p, e), (q, f) = two_product(a.hi, b.hi), two_product(c.hi, d)
+        e = fma(a.hi, b.lo, e) if a.lo is None else fma(a.lo, b.hi, fma(a.hi, b.lo, e))
+        f = f if c.lo is None else fma(c.lo, d, f)
+        return Number(self, *ordered_sum(p - q, e - f))
 
     # erf ----------------------------------------------------------------------------------------------
 

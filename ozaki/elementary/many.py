@@ -93,6 +93,8 @@ class Many:
             return digits.pi(self.bits).scaled(-1)
         return digits.atan(y / x)
 
+    angle_on_circle = atan
+
     def erf_ratio(self, x: Any) -> Big:
         return digits.erf(self.number(x)) / x
 

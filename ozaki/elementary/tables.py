@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
-from math import factorial
+from math import comb, factorial
 
 import numpy as np
 
@@ -34,6 +34,8 @@ COS = [Fraction((-1) ** (j + 1), factorial(2 * j + 2)) for j in range(20)]
 """(cos(r) - 1) / r², in r²."""
 ATAN = [Fraction((-1) ** j, 2 * j + 1) for j in range(40)]
 """atan(z) / z, in z²."""
+ASIN = [Fraction(comb(2 * j, j), 4**j * (2 * j + 1)) for j in range(40)]
+"""asin(z) / z, in z²."""
 CBRT = [Fraction(1)]
 for _j in range(60):
     CBRT.append(CBRT[-1] * (Fraction(1, 3) - _j) / (_j + 1))
@@ -140,3 +142,14 @@ def arctangents() -> np.ndarray:
     """atan(i/64) in two words, to i = 64, and rows that nothing reads."""
     rows = [digits.atan(Big.of(min(i, 64) / 64, BITS)) for i in range(128)]
     return np.array([words(fraction(x), 2) for x in rows])
+
+
+@cache
+def arcsines() -> np.ndarray:
+    """asin(i/128) and √(1 - (i/128)²), each in two words."""
+    rows = []
+    for i in range(128):
+        sine = Big.of(i / 128, BITS)
+        cosine = (1 - sine * sine).sqrt()
+        rows.append([w for x in (digits.atan(sine / cosine), cosine) for w in words(fraction(x), 2)])
+    return np.array(rows)

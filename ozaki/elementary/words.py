@@ -228,6 +228,16 @@ class Words:
             return Number(self, *ordered_sum(s, fma(p * x.hi, rest, low)))
         return x * self.polynomial(x, coefficients, largest, bits)
 
+    def odd_series(self, x: Number, coefficients: Sequence[Fraction], largest: float, bits: int) -> Number:
+        """Return x·Σ c_j·x**(2·j), c_0 = 1, for x² <= largest; as `series`, in `lo` what is below x."""
+        if self.pairs and abs(coefficients[1]) * largest >= 2.0 ** (53 - bits):
+            return x * self.polynomial(x * x, coefficients, largest, bits)
+        square = x.hi * x.hi
+        rest = self._rest(self.number(square), coefficients[1:], largest, bits)
+        if not self.pairs:
+            return Number(self, fma(x.hi * square, rest, x.hi))
+        return Number(self, x.hi, fma(x.hi * square, rest, 0.0 if x.lo is None else x.lo))
+
     def _rest(self, x: Number, coefficients: Sequence[Fraction], largest: float, bits: int) -> Any:
         """Return Σ c_j·x**j in float64, with as many terms as x·c_0 wants that is good to 2**-bits of 1."""
         drop = -int(log2(abs(coefficients[0]) * largest))
