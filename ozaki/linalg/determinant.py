@@ -124,11 +124,23 @@ def _logarithm(x: int, exponent: int) -> Decimal:
 def nearest(x: int | Fraction, exponent: int, odd: bool = False) -> float:
     """Return RN(x·2**exponent), ±Inf beyond float64's range; with `odd` the neighbour whose last bit is 1,
     unless that is exact: of the two, one has it (Boldo and Melquiond, Emulation of FMA)."""
-    exact = Fraction(x) * Fraction(2) ** exponent
+    n, d = ratio(x, exponent)
     try:
-        value = float(exact)
+        value = n / d  # correctly rounded
     except OverflowError:
         return np.inf if x > 0 else -np.inf
-    if odd and Fraction(value) != exact and not np.float64(value).view(np.int64) & 1:
-        value = math.nextafter(value, math.inf if exact > Fraction(value) else -math.inf)
+    if odd:
+        p, q = value.as_integer_ratio()
+        if p * d != n * q and not np.float64(value).view(np.int64) & 1:
+            value = math.nextafter(value, math.inf if n * q > p * d else -math.inf)
     return value
+
+
+def ratio(x: int | Fraction, exponent: int) -> tuple[int, int]:
+    """Return integers n and d, perhaps with common divisors: x·2**exponent is n/d.
+
+    >>> ratio(3, -2), ratio(Fraction(1, 3), 2)
+    ((3, 4), (4, 3))
+    """
+    n, d = x.as_integer_ratio()
+    return (n << exponent, d) if exponent >= 0 else (n, d << -exponent)

@@ -13,7 +13,7 @@ from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, quietly
 from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import one_square
-from ozaki.linalg.determinant import exact_product, nearest
+from ozaki.linalg.determinant import exact_product, nearest, ratio
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.tools.integers import exact_determinant
@@ -21,7 +21,6 @@ from ozaki.linalg.verified.tools.preconditioner import tail
 from ozaki.linalg.verified.tools.scaling import brought_to_one, equilibrated, unit
 from ozaki.linalg.verified.tools.solution import NotProvedError
 from ozaki.linalg.verified.tools.upward import ETA, U, apply, largest, magnitude, plus, root, total, up
-from ozaki.sums.api import sum as exact_sum
 
 TERMS, PLACES = 30, 160
 """Of the exponential's series, for arguments below 1: the rest is below 2**-100; and binary places."""
@@ -167,7 +166,8 @@ def _by_factors(a: Array) -> Determinant | None:
 def _logarithm(e: Array, size: Array, norm: float, lost: float) -> tuple[complex, float]:
     """log det(I - E) and its error, for ‖E‖ <= norm and Σ|E - e| <= lost."""
     n = len(e)
-    trace = -complex(exact_sum(e.diagonal())) if n else 0j
+    diagonal = on_host(e.diagonal())
+    trace = -complex(math.fsum(diagonal.real), math.fsum(diagonal.imag))  # both correctly rounded
     second = -complex((e * e.T).sum()) / 2
     frobenius = root(total(size * size))
     square = float(up(plus(frobenius, lost) ** 2 * (1 + 4 * U)))
@@ -210,17 +210,20 @@ def _determinant(
     """The record of (real + i·imaginary)·2**exponent, within a relative error."""
     exact, larger = not relative, max(abs(real), abs(imaginary))
     length = larger.numerator.bit_length() - larger.denominator.bit_length()
-    length += larger >= Fraction(2) ** length
+    n, d = ratio(larger, -length)
+    length += n >= d
     if relative and a.size and exponent + length + math.log2(relative) < (lowest := len(a) * unit(a)):
         integers = _integers_near(real, imaginary, exponent - lowest, relative)
         if integers is not None:
             return _determinant(*integers, lowest, 0.0, a)
-    parts = [Fraction(x) / Fraction(2) ** length for x in (real, imaginary)]
-    mantissa = [float(x) for x in parts]
-    if max(map(abs, mantissa)) == 1:  # rounded upwards
-        mantissa, parts, length = [m / 2 for m in mantissa], [x / 2 for x in parts], length + 1
-    if any(Fraction(m) != x for m, x in zip(mantissa, parts, strict=True)):
+    parts = [ratio(x, -length) for x in (real, imaginary)]
+    mantissa = [n / d for n, d in parts]  # correctly rounded
+    if any(
+        p * d != n * q for (p, q), (n, d) in zip(map(float.as_integer_ratio, mantissa), parts, strict=True)
+    ):
         relative = up(relative + 4 * U)
+    if max(map(abs, mantissa)) == 1:  # rounded upwards
+        mantissa, length = [m / 2 for m in mantissa], length + 1
     value = [nearest(x, exponent) for x in (real, imaginary)]
     if a.dtype.kind == "c":
         size = abs(complex(*mantissa))
