@@ -124,10 +124,11 @@ def pair_by_pair(
         indices = sorted(step, reverse=True)  # as opt_einsum counts
         first, *others = ((tensors.pop(i), labels.pop(i)) for i in indices)
         for number, other in enumerate(others, 1):
-            remaining = [*labels, *(of_x for _, of_x in others[number:]), output]
-            kept = [x for x in dict.fromkeys([*first[1], *other[1]]) if any(x in of for of in remaining)]
             if not tensors and number == len(others):
                 kept = list(output)
+            else:
+                remaining = [*labels, *(of_x for _, of_x in others[number:]), output]
+                kept = [x for x in dict.fromkeys([*first[1], *other[1]]) if any(x in of for of in remaining)]
             first = contract(*first, *other, kept), kept
         tensors.append(first[0])
         labels.append(first[1])

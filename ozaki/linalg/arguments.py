@@ -50,7 +50,8 @@ def systems(a: Any, b: Any, finite: bool = True) -> tuple[Array, Array, bool]:
     if right.ndim < 2 or right.shape[-2] != a.shape[-1]:
         raise LinAlgError(f"b must have {a.shape[-1]} rows, as a of shape {a.shape}, got shape {np.shape(b)}")
     try:
-        np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+        if a.shape[:-2] != right.shape[:-2]:
+            np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
     except ValueError:
         raise LinAlgError(f"the stacks of a, {a.shape}, and b, {right.shape}, do not broadcast") from None
     return a, right, one

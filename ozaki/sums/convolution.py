@@ -138,12 +138,12 @@ def _complete(a: Array, v: Array, before: int, result: Array) -> None:
     """Add up what is undecided; so are zeros at the ends, whose sign padding may have changed."""
     xp, n, m = namespace(a), a.size, v.size
     inside, undecided = slice(before, before + n - m + 1), result != result
-    windows, middle = _windows(a, m), xp.flatnonzero(undecided[inside])
+    middle = xp.flatnonzero(undecided[inside])
     for x in real_parts(result):
         undecided |= x == 0
     undecided[inside] = False
     for chosen, added in (
-        (middle + before, lambda part: dot(windows[part - before], v, axis=-1)),
+        (middle + before, lambda part: dot(_windows(a, m)[part - before], v, axis=-1)),
         (xp.flatnonzero(undecided), lambda part: _at_ends(a, v, part - before, result.dtype)),
     ):
         step = max(1, _TERMS // m)
