@@ -19,8 +19,14 @@ U = 2.0**-53
 ETA = 2.0**-1074
 
 
+_INFINITE = np.array(np.inf)
+"""An array, so that NumPy makes none of it each time."""
+
+
 def up(x: Any) -> Any:
     """Return the next number above x: no less than what x was rounded to nearest from."""
+    if type(x) is np.ndarray:
+        return np.nextafter(x, _INFINITE)
     if isinstance(x, float):  # NumPy's numbers, too, which a ufunc takes longer for
         return np.float64(math.nextafter(x, math.inf))
     return namespace(x).nextafter(x, np.inf)
