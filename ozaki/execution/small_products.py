@@ -24,7 +24,7 @@ from ozaki.scaling.equilibration import most_graded
 from ozaki.scaling.scales import norm_limit
 from ozaki.tuning import OVERHEAD_ELEMENTS
 
-FORM = "ozaki.execution.across_numba"
+FORM = "ozaki.execution.small_products_numba"
 
 TO_DECIDE = -1
 """In place of bits by which integers grow: the compiled call decides."""
