@@ -14,9 +14,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import thread_count
 from ozaki.sparse.linalg.vectors_cuda import add_scaled, enclosed_dots, real_vectors
 from ozaki.sums import api as sums
-from ozaki.tuning import SPARSE_SHORT_VECTORS
+from ozaki.tuning import SPARSE_VECTORS
 
 LOOPS = "ozaki.sparse.linalg.vectors_numba"
 
@@ -28,20 +29,21 @@ EPS = 2.0**-52
 
 def dot(x: Array, y: Array) -> Scalar:
     """Return RN(Σ conj(x)·y) as Python's number; a GPU is waited for."""
-    return _decided(_in_one_pass(x, y, False), lambda: sums.vdot(x, y))
+    return _decided(_in_one_pass(x, y, False)[0], lambda: sums.vdot(x, y))
 
 
 def norm(x: Array) -> float:
     """Return RN(√Σ|x|²)."""
-    return _decided(_in_one_pass(x, x, True), lambda: sums.norm(x))
+    return _decided(_in_one_pass(x, x, True)[1], lambda: sums.norm(x))
 
 
 def norm_and_dot(x: Array, y: Array) -> tuple[float, Scalar]:
-    """Return `norm(x)` and `dot(x, y)`, for which a GPU is waited for once."""
-    if not (is_cupy(x) and real_vectors(x, y)):
-        return norm(x), dot(x, y)
-    square, root, other = enclosed_dots(x, x, None if y is x else y)
-    product = square if y is x else other
+    """Return `norm(x)` and `dot(x, y)`: of real numbers in one pass if y is x, on a GPU with one wait."""
+    if y is not x and is_cupy(x) and real_vectors(x, y):
+        _, root, product = enclosed_dots(x, x, y)
+    else:
+        product, root = _in_one_pass(x, x, True)
+        product = product if y is x else dot(x, y)
     return _decided(root, lambda: sums.norm(x)), _decided(product, lambda: sums.vdot(x, y))
 
 
@@ -50,16 +52,22 @@ def _decided(value: Scalar, exactly: Callable[[], Any]) -> Any:
     return value if value and value == value else exactly().item()
 
 
-def _in_one_pass(x: Array, y: Array, root: bool) -> float:
-    """Return RN(Σ x·y), or RN(√Σ x·y); NaN where one pass over real vectors does not find it."""
+def _in_one_pass(x: Array, y: Array, root: bool) -> tuple[float, float]:
+    """Return RN(Σ x·y) and RN(√Σ x·y); NaN where one pass over real vectors does not find it.
+
+    root : whether the second one is wanted.
+    """
     if is_cupy(x):
-        return enclosed_dots(x, y)[root] if real_vectors(x, y) else nan
-    if type(x) is not np.ndarray or x.size > SPARSE_SHORT_VECTORS or not x.dtype == y.dtype == np.float64:
-        return nan
+        product, of_root, _ = enclosed_dots(x, y) if real_vectors(x, y) else (nan, nan, nan)
+        return product, of_root
+    if type(x) is not np.ndarray or not x.dtype == y.dtype == np.float64:
+        return nan, nan
+    if x.size > SPARSE_VECTORS and thread_count() > 1:
+        return nan, nan
     if (loops := compiled(LOOPS)) is None or not x.flags.c_contiguous or not y.flags.c_contiguous:
-        return nan
-    value: float = loops.short_dot(x, y, root)
-    return value
+        return nan, nan
+    found: tuple[float, float] = loops.dots(x, y, np.empty((2, loops.LANES)), root)
+    return found
 
 
 def scaled(a: Scalar, x: Array) -> Array:
