@@ -8,8 +8,8 @@ import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
 from multiword.runtime.jit import inlined, jit, pasted
-from ozaki.sparse.limits import LONGEST, SMALLEST
-from ozaki.sparse.sums_numba import add_carefully, add_quickly, ends, extract, largest_of
+from ozaki.sparse.limits import LONGEST, SMALLEST, UNDERFLOW
+from ozaki.sparse.sums_numba import add_carefully, add_quickly, ends, extent_of, extract
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
 
 EQUALS = {
@@ -33,6 +33,9 @@ TOGETHER = 1 << 10
 
 SHORT = 8
 """Entries of a row from which `extract` takes less time, in four sums."""
+
+EXACT = 2.0**-105
+"""All products are multiples of at least n·sigma times this (`extract`), and nothing is lost."""
 
 INDICES = {"int32": (int32, uint32), "int64": (int64, uint64)}
 VALUES = {"float32": float32, "float64": float64}
@@ -178,6 +181,53 @@ _complex_row, _complex_row_again = _of_complex_row(add_quickly), _of_complex_row
 _diagonal, _diagonal_again = _of_diagonals(add_quickly), _of_diagonals(add_carefully)
 
 
+@inlined
+def _add_quickly(pointers, indices, values, stored, x, initial, single, first, last, out):
+    """Sum the rows from first to last quickly, and carefully where that does not decide."""
+    undecided, added = 0, len(initial) > 0
+    for i in range(first, last):
+        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+        if end < begin or end > stored:
+            return INVALID
+        start = initial[i] if added else 0.0
+        high, low, total, valid = _row(indices, values, x, begin, end, start, abs(start))
+        if not valid:
+            return INVALID
+        value, below = ends(high, low, total, end - begin, single)
+        if value != below or end - begin > LONGEST:  # NaN, too, differs
+            high, low, error, _ = _row_again(indices, values, x, begin, end, start, 0.0)
+            value = rounded(high, low, error, single)
+            undecided += value != value
+        out[i] = value + 0.0  # a sum that begins with +0 is not −0
+    return undecided
+
+
+@inlined
+def _add_extracted(pointers, indices, values, stored, x, initial, single, first, last, limit, unit, out):
+    """Sum the rows by `extract`; return how many that leaves undecided, as NaN, or INVALID.
+
+    limit : four times what no product exceeds. unit : a power of two that divides all products, or 0.
+    """
+    undecided, added = 0, len(initial) > 0
+    for i in range(first, last):
+        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+        if end < begin or end > stored:
+            return INVALID
+        start = initial[i] if added else 0.0
+        sigma = np.float64(end - begin) * limit + (4 * abs(start) + SMALLEST)
+        high, low, valid = _extracted_row(indices, values, x, begin, end, sigma, start)
+        if not valid:
+            return INVALID
+        if np.float64(end - begin) * sigma * EXACT <= unit:
+            value = below = high + low
+        else:
+            value, below = ends(high, low, sigma, end - begin, single)
+        decided = value == below and end - begin <= LONGEST
+        undecided += not decided
+        out[i] = value + 0.0 if decided else np.nan
+    return undecided
+
+
 @of_kinds(INDICES, VALUES, _rows)
 def add_rows(pointers, indices, values, x, initial, single, out):
     """Write RN(initial + Σ values·x) of each row to `out`; return how many are undecided, or INVALID.
@@ -187,47 +237,43 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     initial : (rows,), or empty.
     single : round to float32.
     """
-    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
+    undecided, stored = 0, np.uint64(min(len(indices), len(values)))
     # Negative ones are too large, as well.
     rows, begin, end = np.uint64(len(out)), np.uint64(pointers[0]), np.uint64(pointers[len(out)])
     if end < begin or end > stored:
         return INVALID
-    # All of x is read once more, and some numbers a row are needed.
-    extracting = end - begin >= max(np.uint64(len(x)), np.uint64(SHORT) * rows)
-    largest = largest_of(x) if extracting else np.inf
-    step = max(np.uint64(1), np.uint64(TOGETHER) * rows // max(np.uint64(1), end - begin))
-    waiting = 0  # rows until the next try, where most have been tried in vain
-    for first in range(np.uint64(0), rows, step):
-        last = min(first + step, rows)
-        begin, end = np.uint64(pointers[first]), np.uint64(pointers[last])
-        if end < begin or end > stored:
-            return INVALID
-        trying, vain = extracting and waiting <= 0, 0
-        limit = 4 * (largest * largest_of(values[begin:end])) if trying else 0.0
-        for i in range(first, last):
-            begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+    mean, first, step = np.float64(end - begin) / max(1, len(out)), np.uint64(0), rows
+    # For `extract` all of x is read once more, and so is each entry of the rows that have one limit.
+    extracting = end - begin >= np.uint64(len(x))
+    if extracting:
+        largest, unit_of_x = extent_of(x)
+        step = max(np.uint64(1), np.uint64(TOGETHER) * rows // max(np.uint64(1), end - begin))
+        while first < rows and extracting:
+            last = min(first + step, rows)
+            begin, end = np.uint64(pointers[first]), np.uint64(pointers[last])
             if end < begin or end > stored:
                 return INVALID
-            count, start, value, below = end - begin, initial[i] if added else 0.0, np.nan, np.nan
-            if trying:
-                sigma = np.float64(count) * limit + (4 * abs(start) + SMALLEST)
-                high, low, valid = _extracted_row(indices, values, x, begin, end, sigma, start)
-                if not valid:
-                    return INVALID
-                value, below = ends(high, low, sigma, count, single)
-                vain += value != below
-            if value != below:  # NaN, too, differs
-                high, low, total, valid = _row(indices, values, x, begin, end, start, abs(start))
-                if not valid:
-                    return INVALID
-                value, below = ends(high, low, total, count, single)
-            if value != below or count > LONGEST:
-                high, low, error, _ = _row_again(indices, values, x, begin, end, start, 0.0)
-                value = rounded(high, low, error, single)
-                undecided += value != value
-            out[i] = value + 0.0  # a sum that begins with +0 is not −0
-        waiting = 64 * vain if 2 * vain > last - first else waiting - np.int64(last - first)
-    return undecided
+            of_values, unit_of_values = extent_of(values[begin:end])
+            limit, unit = 4 * (largest * of_values), unit_of_values * unit_of_x
+            if len(initial) or single or not unit > UNDERFLOW:
+                unit = 0.0
+            if mean < SHORT and mean * mean * limit * EXACT > unit:
+                break
+            count = _add_extracted(
+                pointers, indices, values, stored, x, initial, single, first, last, limit, unit, out
+            )
+            if count < 0:
+                return INVALID
+            extracting = 2 * count <= last - first  # else most of it is in vain
+            if count:
+                for i in range(first, last):
+                    if out[i] != out[i]:
+                        undecided += _add_quickly(
+                            pointers, indices, values, stored, x, initial, single, i, i + np.uint64(1), out
+                        )
+            first = last
+    count = _add_quickly(pointers, indices, values, stored, x, initial, single, first, rows, out)
+    return INVALID if count < 0 else undecided + count
 
 
 @of_kinds(INDICES, {"float64": float64}, _blocks)

@@ -29,6 +29,10 @@ def add_quickly(a, b, high, low, total):
     return result, low, total + abs(product)
 
 
+FRACTION = (1 << 52) - 1
+"""The bits of a float64's fraction."""
+
+
 @inlined
 def largest_of(x):
     """Return the largest magnitude of numbers; not a finite number where one of them is none."""
@@ -37,6 +41,24 @@ def largest_of(x):
         largest = max(largest, np.float64(x[i]).view(np.int64) & MAGNITUDE)
     pattern = np.int64(largest)
     return pattern.view(np.float64)
+
+
+@inlined
+def extent_of(x):
+    """Return the largest magnitude of numbers, and a power of two that divides them all, or 0."""
+    largest, smallest, together = np.int64(0), np.int64(MAGNITUDE), np.int64(0)
+    for i in range(np.uint64(len(x))):
+        bits = np.float64(x[i]).view(np.int64) & MAGNITUDE
+        largest, together = max(largest, bits), together | bits
+        smallest = min(smallest, bits if bits != 0 else np.int64(MAGNITUDE))
+    of_largest, exponent, together = np.int64(largest), smallest >> 52, together & FRACTION
+    if exponent <= 52:
+        return of_largest.view(np.float64), 0.0
+    lowest, unit = (
+        together & -together if together else np.int64(FRACTION + 1),
+        np.int64((exponent - 52) << 52),
+    )
+    return of_largest.view(np.float64), np.float64(lowest) * unit.view(np.float64)
 
 
 @inlined

@@ -42,8 +42,8 @@ def norm_and_dot(x: Array, y: Array) -> tuple[float, Scalar]:
     if y is not x and is_cupy(x) and real_vectors(x, y):
         _, root, product = enclosed_dots(x, x, y)
     else:
-        product, root = _in_one_pass(x, x, True)
-        product = product if y is x else dot(x, y)
+        square, root = _in_one_pass(x, x, True)
+        product = square if y is x else _in_one_pass(x, y, False)[0]
     return _decided(root, lambda: sums.norm(x)), _decided(product, lambda: sums.vdot(x, y))
 
 
