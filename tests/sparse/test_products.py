@@ -282,3 +282,27 @@ def test_empty_matrices_and_out():
     out = np.full((3, 2), np.nan, order="F")
     assert ozaki.matmul(ss.eye_array(3).tocsr(), np.ones((3, 2)), out=out) is out
     assert same(out, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("kind", ["ties", "graded", "long", "huge", "nan", "added"])
+def test_rows_by_extraction(kind):
+    """Of entries that one power of two divides, so that ties are decided, and of some that it is in vain for."""
+    rng = np.random.default_rng(FORMS.index("dia"))
+    height, width, count = 60, 50, 40 if kind in ("long", "added") else 4
+    columns, pointers = rng.integers(0, width, (height, count)), np.arange(0, height * count + 1, count)
+    values, x = rng.choice([-1.0, 0.5, 4.0], height * count), rng.standard_normal(width)
+    if kind != "ties":
+        values = rng.standard_normal(height * count)
+    if kind == "graded":
+        values *= np.repeat(np.exp2(np.linspace(0, 300, height)), count)
+    if kind in ("huge", "nan"):
+        x[3] = 2.0**1020 if kind == "huge" else np.nan
+    a = ss.csr_array((values, columns.ravel(), pointers), shape=(height, width))
+    if kind == "added":
+        b = ozaki.matmul(a, x)
+        found, (x, terms) = ozaki.residual(a, x, b), (-x, [*zip(b.tolist(), [1.0] * height, strict=True)])
+    else:
+        found, terms = ozaki.matmul(a, x), [(0.0, 0.0)] * height
+    rows = zip(values.reshape(columns.shape).tolist(), x[columns].tolist(), terms, strict=True)
+    expected = [rounded_dot([*row, term], [*of_x, one], FORMATS["fp64"]) for row, of_x, (term, one) in rows]
+    assert same(found, np.array(expected) + 0.0)
