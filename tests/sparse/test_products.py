@@ -286,7 +286,7 @@ def test_empty_matrices_and_out():
 
 @pytest.mark.parametrize("kind", ["ties", "graded", "long", "huge", "nan", "added"])
 def test_rows_by_extraction(kind):
-    """Of entries that one power of two divides, so that ties are decided, and of some that it is in vain for."""
+    """Of entries that one power of two divides, so that ties are decided; of some that it fails for."""
     rng = np.random.default_rng(FORMS.index("dia"))
     height, width, count = 60, 50, 40 if kind in ("long", "added") else 4
     columns, pointers = rng.integers(0, width, (height, count)), np.arange(0, height * count + 1, count)
