@@ -117,7 +117,7 @@ _LOOPS = {np.dtype(kind): (kind.__name__, "float64") for kind in (np.int32, np.i
 
 
 def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
-    """Return Ax of a small CSR matrix of SciPy's and a vector, which the loop takes as they are, or None.
+    """Return Ax of a CSR matrix of SciPy's and a vector, which one thread takes as they are, or None.
 
     None, too, of what the loop leaves undecided, and of what is invalid. Most small products need no more,
     and would spend half of their time on the way to the loop.
@@ -127,7 +127,9 @@ def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
     values, indices, pointers, shape = a.data, a.indices, a.indptr, a.shape
     if type(values) is not np.ndarray or not values.dtype is x.dtype is _FLOAT or len(shape) != 2:
         return None
-    if x.shape != shape[1:] or len(pointers) != shape[0] + 1 or len(values) >= 2 * SPARSE_ENTRIES_OF_A_THREAD:
+    if x.shape != shape[1:] or len(pointers) != shape[0] + 1:
+        return None
+    if len(values) >= 2 * SPARSE_ENTRIES_OF_A_THREAD and thread_count() > 1:
         return None
     name = _LOOPS.get(indices.dtype)
     if name is None or pointers.dtype != indices.dtype or (loops := compiled(LOOPS)) is None:
