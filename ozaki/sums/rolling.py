@@ -2,7 +2,7 @@
 
 Sums of integers take what enters a window and give back what leaves it: whatever has gone by leaves no
 trace, as it does in differences of running sums. Numbers of similar sizes become two integers
-(`exact/windows_enclosed_numba.py`), others, and those of a GPU, digits (`exact/windows_numba.py`).
+(`exact/windows_enclosed_numba.py`), others digits (`exact/windows_numba.py`).
 """
 
 from __future__ import annotations

@@ -31,6 +31,13 @@ def test_compiles_without_contraction(local, architecture):
     assert ptx.count("fma.rn.f64") == 2 * 3  # quotients, and roots, of sums and of squares
 
 
+@pytest.mark.parametrize("architecture", [ARCHITECTURE, *OTHERS])
+def test_enclosures_compile_without_contraction(architecture):
+    text = windows_cuda.enclosing_source()
+    ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+    assert ptx.count("fma.rn.f64") == 3 + 4 + 2 + 1  # of three squares, a difference, a quotient and a root
+
+
 MORE = """
 #define __double2hiint(x) (int)(__double_as_longlong(x) >> 32)
 template <class T> static T max(T x, T y) { return x < y ? y : x; }
@@ -84,18 +91,85 @@ LAUNCHERS = "".join(
 )
 
 
+TOGETHER = """
+#include <pthread.h>
+#include <thread>
+#include <vector>
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+static pthread_barrier_t met;
+static void __syncthreads() { pthread_barrier_wait(&met); }
+static int __syncthreads_or(int x) {
+  static int any;
+  __syncthreads();
+  if (threadIdx.x == 0) any = 0;
+  __syncthreads();
+  if (x) __atomic_store_n(&any, 1, __ATOMIC_RELAXED);
+  __syncthreads();
+  return any;
+}
+template <class T> static T of_lane(T x, long long thread) {
+  static T all[1024];
+  __syncthreads();
+  all[threadIdx.x] = x;
+  __syncthreads();
+  return all[thread];
+}
+template <class T> static T __shfl_xor_sync(unsigned, T x, int d) { return of_lane(x, threadIdx.x ^ d); }
+template <class T> static T __shfl_up_sync(unsigned, T x, int d) {
+  return of_lane(x, threadIdx.x % 32 < d ? threadIdx.x : threadIdx.x - d);
+}
+"""
+"""CUDA's words for threads of a CPU that are a block."""
+
+
+def of_blocks(name, types):
+    """A launcher of a kernel whose threads meet."""
+    given = ", ".join(f"({kind})a[{i}]" for i, kind in enumerate(types.split(", ")))
+    return f"""
+extern "C" void run_{name}(long long blocks, long long threads, long long *a) {{
+  pthread_barrier_init(&met, nullptr, threads);
+  for (long long block = 0; block < blocks; block++) {{
+    std::vector<std::thread> all;
+    for (long long thread = 0; thread < threads; thread++) all.emplace_back([=] {{
+      threadIdx.x = thread, blockIdx.x = block, blockDim.x = threads, gridDim.x = blocks;
+      {name}({given});
+    }});
+    for (auto &thread : all) thread.join();
+  }}
+}}
+"""
+
+
+ENCLOSING = of_blocks("windows_enclosed", f"double*{', i64' * 12}, double*, bool*, int*")
+
+
+def built(text, name):
+    """A library of C++."""
+    name.with_suffix(".cpp").write_text(text)
+    flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-mfma", "-w", "-shared", "-fPIC", "-pthread")
+    subprocess.run(["g++", *flags, f"{name}.cpp", "-o", f"{name}.so"], check=True)
+    return ctypes.CDLL(f"{name}.so")
+
+
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    """By how many words a thread has of its own."""
+    """By how many words a thread has of its own; -1 of enclosures."""
     if not shutil.which("g++"):
         pytest.skip("no C++ compiler")
-    folder, found = tmp_path_factory.mktemp("printed"), {}
+    folder, shim = tmp_path_factory.mktemp("printed"), SHIM
+    for alone, together in (
+        ("static struct", "static thread_local struct"),
+        ("static void __syncthreads() {}", ""),
+    ):
+        shim = shim.replace(alone, together)
+    shim = shim.replace(
+        "static void __syncwarp() {}", TOGETHER + "static void __syncwarp() { __syncthreads(); }"
+    )
+    found = {-1: built(shim + MORE + windows_cuda.enclosing_source() + ENCLOSING, folder / "enclosed")}
     for local in (0, windows_cuda._LOCAL):
-        text, library = folder / f"windows{local}.cpp", folder / f"windows{local}.so"
-        text.write_text(SHIM + MORE + windows_cuda.source(local) + LAUNCHERS)
-        flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-mfma", "-w", "-shared", "-fPIC")
-        subprocess.run(["g++", *flags, str(text), "-o", str(library)], check=True)
-        found[local] = ctypes.CDLL(str(library))
+        text = SHIM + MORE + windows_cuda.source(local) + LAUNCHERS
+        found[local] = built(text, folder / f"windows{local}")
     return found
 
 
@@ -116,6 +190,10 @@ def emulated(monkeypatch, libraries):
     monkeypatch.setattr(windows_cuda, "multiprocessors", lambda: 1)
     monkeypatch.setattr(windows_cuda, "_OCTAVES", octaves)
     monkeypatch.setattr(windows_cuda, "_kernel", lambda name, local, _: Emulated(libraries[local], name))
+    monkeypatch.setattr(
+        windows_cuda, "_enclosing_kernel", lambda _: Emulated(libraries[-1], "windows_enclosed")
+    )
+    monkeypatch.setattr(windows_cuda, "_MOST_THREADS", 64)
     monkeypatch.setattr(windows_cuda, "_SHORTEST", 5)
     return lambda: monkeypatch.setattr(rolling, "_rolled", windows_cuda.rolled)
 
@@ -150,3 +228,38 @@ def test_printed_texts_have_the_bits_of_compiled_ones(emulated, name, x):
     emulated()
     for call, other in zip(calls, expected, strict=True):
         assert call().tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std"])
+def test_enclosures_decide_ordinary_windows(emulated, monkeypatch, name):
+    """Near and far from zero, with NaN among them, of both dtypes; numbers of all sizes need digits.
+
+    Of two numbers a deviation is half their difference, which may be a tie that its root does not show.
+    """
+    left, in_digits = [], windows_cuda._in_digits
+
+    def counted(x, asked, result, certain):
+        left.append(certain.size - np.count_nonzero(certain))
+        return in_digits(x, asked, result, certain)
+
+    monkeypatch.setattr(windows_cuda, "_in_digits", counted)
+    ordinary = RNG.standard_normal((1, 250))
+    missing = np.where(RNG.random((1, 250)) < 0.1, np.nan, ordinary - 1e9)
+    cases = [
+        ordinary,
+        missing,
+        ordinary.astype(np.float32),
+        np.round(ordinary * 100) + 0.0,
+        1e100 + 1e90 * ordinary,
+    ]
+    function, all_sizes = (
+        getattr(ozaki, f"rolling_{name}"),
+        np.ldexp(ordinary, RNG.integers(-500, 500, (1, 250))),
+    )
+    expected = [function(x, 20, min_count=5) for x in (*cases, all_sizes)]
+    emulated()
+    for x, of_x in zip(cases, expected, strict=False):
+        assert function(x, 20, min_count=5).tobytes() == of_x.tobytes()
+    assert not left
+    assert function(all_sizes, 20, min_count=5).tobytes() == expected[-1].tobytes()
+    assert left[-1] > 20

@@ -1,4 +1,8 @@
-"""Sums over windows on a GPU: the texts of `windows_numba`, printed in CUDA. A thread takes a part of a row.
+"""Sums over windows on a GPU: enclosed first, then, where that does not decide, in digits.
+
+The kernel of enclosures has the steps of `windows_enclosed_numba`, for the threads of a block that take a
+part of a row together. Digits are the texts of `windows_numba`, printed in CUDA. A thread takes a part of a
+row.
 
 A part begins with its own first window, whose numbers are added up once more. Where windows are long, that
 is the difference of two running sums of chunks, which are exact, and the few numbers at their ends.
@@ -19,6 +23,7 @@ from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Kernel, expanded, from_text
 from multiword.runtime.printing import Language
 from multiword.runtime.readback import Readback
+from ozaki.sums.exact.levels import bits_between
 
 TEXTS = "ozaki.sums.exact.windows_numba"
 
@@ -34,6 +39,14 @@ COUNTS = 4
 _NOTHING = np.uint64(0)  # a null pointer
 _SHORTEST, _LONGEST = 64, 1024  # parts
 _AT_ONCE = 1 << 17  # threads that keep a GPU busy
+_MOST_THREADS, _TILES, _BUSY = 256, 16, 1 << 10
+"""Threads that enclose windows of a part together, how often each does at most but for long windows, and
+blocks that keep a GPU busy."""
+
+_LONGEST_ENCLOSED = 1 << 13
+"""Terms of a window up to which a block adds up the first one of its part."""
+
+_LARGEST = 1 << 53  # divisors are float64 numbers below
 _OCTAVES = Kernel(
     "octaves", Path(__file__).with_name("octaves.cu"), equals="ozaki.definition.sums.rounded_variance"
 )
@@ -60,7 +73,32 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array | None] | None:
     if compiled(TEXTS) is None:
         return None
     refuse_captures("sums")
-    cupy, (rows, n) = import_cupy(), x.shape
+    cupy, terms = import_cupy(), min(asked.window, x.shape[1])
+    result, certain = cupy.empty(x.shape), cupy.zeros(x.shape, bool)
+    short = terms <= _LONGEST_ENCLOSED and terms * (terms + abs(asked.ddof)) < _LARGEST
+    if short and not _enclose(x, asked, terms, result, certain):
+        return result, None
+    return result, certain if _in_digits(x, asked, result, certain) else None
+
+
+def _enclose(x: Array, asked: Windows, terms: int, result: Array, certain: Array) -> bool:
+    """Write results of windows, of so many terms at most, and which are certain.
+
+    Return whether some are not.
+    """
+    (rows, n), undecided = x.shape, Readback(1, np.int32)
+    threads = min(_MOST_THREADS, -(-n // 32) * 32)
+    part = threads * max(1, min(_TILES, x.size // (threads * _BUSY)), -(-terms // threads))
+    sizes = [np.int64(v) for v in (rows, n, part, bits_between(2 * terms), *asked)]
+    kernel = _enclosing_kernel(import_cupy().cuda.runtime.getDevice())
+    kernel((rows * -(-n // part),), (threads,), (x, *sizes, result, certain, undecided.address))
+    undecided.send()
+    return bool(undecided.look()[0])
+
+
+def _in_digits(x: Array, asked: Windows, result: Array, certain: Array) -> bool:
+    """Write the results that are not certain, and which still are not; return whether some are not."""
+    cupy, (rows, n), undecided = import_cupy(), x.shape, Readback(1, np.int32)
     unit, digits, squares = _digits(x, asked.spread)
     known, room = COUNTS + digits + squares, digits + squares + 2
     local = _LOCAL if known + room <= _LOCAL else 0
@@ -71,7 +109,6 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array | None] | None:
     if not local:
         blocks = min(blocks, _BLOCKS * multiprocessors(), max(1, SCRATCH // (8 * (known + room) * _THREADS)))
     scratch = _NOTHING if local else cupy.empty((known + room, blocks * _THREADS), np.int64)
-    result, certain, undecided = cupy.empty(x.shape), cupy.ones(x.shape, bool), Readback(1, np.int32)
     sizes = rows, n, part, chunk, n // chunk if long else 0, unit, digits, squares
     numbers = [np.int64(v) for v in sizes], [np.int64(v) for v in asked]
     device = cupy.cuda.runtime.getDevice()
@@ -81,7 +118,7 @@ def rolled(x: Array, asked: Windows) -> tuple[Array, Array | None] | None:
         (x, *numbers[0], sums, *numbers[1], scratch, result, certain, undecided.address),
     )
     undecided.send()
-    return result, certain if undecided.look()[0] else None
+    return bool(undecided.look()[0])
 
 
 def _running_chunks(x: Array, unit: int, digits: int, squares: int, part: int) -> tuple[int, Array]:
@@ -115,6 +152,24 @@ def digits_of(octaves: int, spread: bool) -> tuple[int, int]:
 @cache
 def _kernel(name: str, local: int, device: int) -> Any:
     return from_text(source(local), name, device)
+
+
+@cache
+def _enclosing_kernel(device: int) -> Any:
+    return from_text(enclosing_source(), "windows_enclosed", device)
+
+
+@cache
+def enclosing_source() -> str:
+    """Return the kernel of enclosures in CUDA."""
+    texts = compiled(TEXTS)
+    rounding = texts.two_sum, texts.divided_by, texts.root_of, texts.rounded
+    here = Path(__file__)
+    return f"""{expanded(here.with_name("windows.cuh"))}
+namespace text {{
+{Language(rounding, {texts.fma: "fma"}, inlined=True).printed(*rounding)}
+}}
+{here.with_name("windows_enclosed.cu").read_text()}"""
 
 
 @cache
