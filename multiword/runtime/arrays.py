@@ -374,12 +374,10 @@ def put_one_nan(x: Array) -> None:
     """Replace every NaN by the canonical one: processors make them of either sign, and pass payloads on."""
     for part in real_parts(x):
         nan = part.dtype.type(np.nan)  # nothing is converted
-        if is_cupy(part) and part.itemsize == 2:  # as words: CuPy takes bfloat16 by way of float32
-            infinite, canonical = np.array([np.inf, nan], part.dtype).view(np.uint16)
-            words = part.view(np.uint16)
-            words[...] = namespace(part).where((words & 0x7FFF) > infinite, canonical, words)
-        elif is_cupy(part):
-            part[...] = namespace(part).where(namespace(part).isnan(part), nan, part)
+        if is_cupy(part):  # as words: CuPy takes bfloat16 by way of float32
+            words = part.view(f"u{part.itemsize}")
+            infinite, canonical = np.array([np.inf, nan], part.dtype).view(words.dtype)
+            _one_nan()(words, infinite, canonical, words)
         else:
             np.copyto(part, nan, where=np.isnan(part))
 
@@ -396,6 +394,13 @@ def conjugated(x: Array) -> Array:
     word = np.dtype(f"u{out.real.itemsize}")
     out.view(word).reshape(*out.shape, 2)[..., 1] ^= word.type(1 << (8 * word.itemsize - 1))
     return out
+
+
+@cache
+def _one_nan() -> Any:
+    magnitude = "T(x & T(T(~T(0)) >> 1))"
+    code = f"y = {magnitude} > infinite ? canonical : x"
+    return import_cupy().ElementwiseKernel("T x, T infinite, T canonical", "T y", code, "one_nan")
 
 
 @cache
