@@ -11,13 +11,19 @@ async function open(path) {
   const rules = page.head.appendChild(page.createElement("style"));
   rules.textContent = ".md-search { display: none } * { transition: none !important }";
   for (const image of page.images) image.loading = "eager";
-  for (const details of page.querySelectorAll("details")) details.open = true;
   await page.fonts.ready;
   await Promise.all([...page.images].map((image) => image.decode().catch(() => undefined)));
 }
 
 const style = (element) => frame.contentWindow.getComputedStyle(element);
 const named = (element) => `${element.localName}.${element.className} "${element.textContent.trim().slice(0, 40)}"`;
+
+// What a reader must open does not count.
+function screens(path, width) {
+  const most = { performance: 5, reference: 16 }[path.split(/[/.]/)[0]];
+  const number = frame.contentDocument.scrollingElement.scrollHeight / 900;
+  return width > 600 && number > most ? [`page takes ${number.toFixed(1)} screens`] : [];
+}
 
 function scrolls(element) {
   for (let e = element.parentElement; e; e = e.parentElement)
@@ -137,6 +143,10 @@ async function look(path, widths) {
   note("text", glyphs());
   for (const width of widths) {
     frame.style.width = `${width}px`;
+    for (const details of frame.contentDocument.querySelectorAll("details")) details.open = false;
+    await next();
+    note(`${width} pixels`, screens(path, width));
+    for (const details of frame.contentDocument.querySelectorAll("details")) details.open = true;
     await next();
     note(`${width} pixels`, [...fits(width), ...pictures()]);
   }

@@ -170,8 +170,11 @@ FAULTS = """<!doctype html><meta charset="utf-8"><title>x</title>
 def test_the_browser_sees_faults(tmp_path):
     (tmp_path / "faults.html").write_text(FAULTS)
     (tmp_path / "sound.html").write_text("<!doctype html><title>x</title><article><p>Sound.</p></article>")
-    seen = browser.look(tmp_path, ["faults.html", "sound.html"], (800,), seconds=60)
+    high = '<!doctype html><title>x</title><article><div style="height: 4600px">High.</div></article>'
+    (tmp_path / "performance.html").write_text(high)
+    seen = browser.look(tmp_path, ["faults.html", "sound.html", "performance.html"], (800,), seconds=60)
     assert seen["sound.html"] == []
+    assert seen["performance.html"] == ["800 pixels: page takes 5.1 screens"]
     for fault in (
         "no glyph for U+378",
         "font of the formulas is not used",
