@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from benchmarks.report_sections import device, figure, load, number, seconds, section, table
 from ozaki.public import PUBLIC
 
-SLOWEST = 25
+SLOWEST = 20
 """Rows of the table."""
 
 FAMILIES = {
