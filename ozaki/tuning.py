@@ -87,6 +87,10 @@ LEAST_BY_COLUMNS = {1: 1 << 13, 2: 1 << 15, 3: 1 << 18, 4: 1 << 18}
 """Numbers of a matrix from which a CPU computes its products with so many columns likewise: with one in a
 fifth of the time at order 4000, and half at 1000, with four in half (AVX-512, two cores)."""
 
+MOST_SINGLE_COLUMNS, SINGLE_COLUMNS = 2, 1.2e-9
+"""Columns of float32 numbers up to which it does so in any case; with more it does where bytes are not there,
+or take more seconds than this for each multiplication: they take a half to 0.9 (AVX-512 VNNI, one core)."""
+
 LARGEST_IN_ONE_CALL = 1 << 22
 """Numbers of a matrix up to which all steps in one call are faster than one after the other: a tenth at 512 ×
 512, a twentieth at 1024 × 1024, nothing at 2048 × 2048 (AVX-512 VNNI, two cores)."""

@@ -46,6 +46,8 @@ from ozaki.tuning import (
     LEAST_ROW_BY_ROW,
     LONGEST_IN_FLOATS,
     LONGEST_SHORT_ROW,
+    MOST_SINGLE_COLUMNS,
+    SINGLE_COLUMNS,
 )
 
 ACROSS, ALONG = "ozaki.execution.across_numba", "ozaki.execution.along_numba"
@@ -97,9 +99,11 @@ class Floats(Executor):
 
     @property
     def cost(self) -> float:
-        if self._by_rows and _pays_by_rows(*self.signature.shape, self.signature.parts):
-            return 0.0
         (m, k, n), parts = self.signature.shape, self.signature.parts
+        if self._by_rows and _pays_by_rows(m, k, n, parts):
+            few, single = parts * min(m, n), self.signature.dtype.char in "fF"
+            slow = single and few > MOST_SINGLE_COLUMNS and parts * k > LONGEST_SHORT_ROW
+            return SINGLE_COLUMNS * parts**2 * m * k * n if slow else 0.0
         k, n = parts * k, parts * n
         short = k <= LONGEST_IN_FLOATS or m * n <= FEW_RESULTS
         small = short and m * k * n <= LARGEST_IN_FLOATS and goes_together(self.signature)
