@@ -89,24 +89,45 @@ def _sinc(settings: Settings, x: Tensor) -> Tensor:
     return torch.where(x == 0, 1, _value("sinpi", settings, x) / (x * math.pi))
 
 
+_NATIVE = {
+    (name, device == "CPU"): partial(
+        torch.library.get_kernel(f"aten::{name}.Tensor", device).call_boxed,
+        torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, device)),
+    )
+    for name in ("add", "sub")
+    for device in (("CPU", "CUDA") if torch.version.cuda else ("CPU",))
+}
+"""PyTorch's own sums and differences of tensors, by whether these are a CPU's: the mode replaces them."""
+
+
+def _plus(x: Tensor, y: Tensor) -> Tensor:
+    result: Tensor = _NATIVE["add", x.is_cpu](x, y)
+    return result
+
+
+def _minus(x: Tensor, y: Tensor) -> Tensor:
+    result: Tensor = _NATIVE["sub", x.is_cpu](x, y)
+    return result
+
+
 def _plus_multiple(sign: int, settings: Settings, x: Tensor, y: Any, *, alpha: float = 1) -> Tensor | None:
     """x ± αy: a GPU's kernel would round it once."""
     if alpha == 1 or not isinstance(y, Tensor):
         return None
-    return x + (y * alpha) * sign
+    return (_plus if sign > 0 else _minus)(x, y * alpha)
 
 
 def _plus_product(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1) -> Tensor:
-    return x + (y if value == 1 else y * value) * z
+    return _plus(x, (y if value == 1 else y * value) * z)
 
 
 def _plus_quotient(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1) -> Tensor:
-    return x + (y if value == 1 else y * value) / z
+    return _plus(x, (y if value == 1 else y * value) / z)
 
 
 def _quotient(settings: Settings, x: Tensor, y: Tensor, *, rounding_mode: str | None = None) -> Tensor | None:
     """x / y for a number y, by which a GPU's kernel multiplies with the reciprocal."""
-    if x.is_cpu or y.dim() or not y.is_cpu or y.is_complex():
+    if y.dim() or not y.is_cpu or y.is_complex():
         return None
     return torch.div(x, y.to(x.device, x.dtype), rounding_mode=rounding_mode)
 
@@ -124,7 +145,8 @@ def _between(settings: Settings, x: Tensor, y: Tensor, weight: Any) -> Tensor | 
     """x + w·(y − x), or for w from 1/2 on y − (1 − w)·(y − x)."""
     if isinstance(weight, Tensor):
         return torch.where(weight.abs() < 0.5, x + (y - x) * weight, y - (y - x) * (1 - weight))
-    return x + (y - x) * weight if abs(weight) < 0.5 else y - (y - x) * (1 - weight)
+    step = _minus(y, x)
+    return _plus(x, step * weight) if abs(weight) < 0.5 else _minus(y, step * (1 - weight))
 
 
 def _slope(name: str, settings: Settings, gradient: Tensor, x: Tensor) -> Tensor:
@@ -216,6 +238,9 @@ def _forms(name: str) -> tuple[str, ...]:
     }
     return name, f"{base}_{dot}{overload}", others.get(name, f"{base}.{overload}{'_' * len(dot)}out")
 
+
+ON_GPUS = {form for name in ("div.Tensor", "div.Tensor_mode") for form in _forms(name)}
+"""Operators that are a CPU's own on a CPU."""
 
 _STEPWISE = {form: function for name, function in _CONTRACTED.items() for form in _forms(name)}
 STEPWISE = _STEPWISE.keys()

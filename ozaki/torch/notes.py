@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -26,17 +27,32 @@ class Notes:
     def __init__(self, sizes: set[int]) -> None:
         self._sizes = sizes
         self._known: dict[int, tuple[StorageWeakRef, int, tuple[int, ...], AddTerms]] = {}
+        self._turns = deque[int]()
 
     def note(self, result: Tensor, add: AddTerms) -> None:
         """Note that `add` adds to an exact sum, of the shape of the result, what it is the rounded sum of."""
         if result.numel() not in self._sizes or not result.is_contiguous() or result.storage_offset():
             return
-        self._known = {key: known for key, known in self._known.items() if not known[0].expired()}
+        self._forget_some()
         reference = StorageWeakRef(result.untyped_storage())
+        if reference.cdata not in self._known:
+            self._turns.append(reference.cdata)
         self._known[reference.cdata] = reference, result._version, tuple(result.shape), add
+
+    def _forget_some(self) -> None:
+        """Look whether two tensors are still there: all have their turn, before twice as many are known."""
+        for _ in range(min(2, len(self._turns))):
+            key = self._turns.popleft()
+            known = self._known.get(key)
+            if known is not None and known[0].expired():
+                self._known.pop(key, None)
+            elif known is not None:
+                self._turns.append(key)
 
     def terms(self, x: Tensor) -> AddTerms | None:
         """Return what adds the exact terms of a tensor, or of a view of one; None if they are not known."""
+        if x.numel() not in self._sizes:
+            return None
         known = self._known.get(x.untyped_storage()._cdata)
         if known is None or known[1] != x._version:
             return None

@@ -110,6 +110,8 @@ def _others() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     for device in _DEVICES:
         machines = {*by_machine(device)}
         names = (_OF_EVERYTHING.keys() | draws.KERNELS.keys() | machines) - {*watched(device)}
+        if device == "CPU":
+            names -= elementwise.ON_GPUS
         for name in sorted(n for n in names if f"aten::{n}" in known):
             if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", device):
                 native = torch.library.get_kernel(f"aten::{name}", device).call_boxed
@@ -125,8 +127,10 @@ def _in_everything(name: str, device: str, otherwise: Callable[..., Any]) -> Cal
         return _of_lists(name, optimizers.KERNELS[name], otherwise)
     if name.startswith("_foreach_"):
         return _of_lists(name, optimizers.one_by_one(name), otherwise)
-    kernel = _replaced(name, otherwise) if name in _OF_EVERYTHING else otherwise
-    return _adding(kernel) if name in ("add.Tensor", "add_.Tensor") else kernel
+    if name not in _OF_EVERYTHING:
+        return otherwise
+    kernel = _replaced(name, otherwise)
+    return _adding(name, kernel, otherwise) if name in _ADDITIONS else kernel
 
 
 def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,8 +140,7 @@ def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     promoted = operator in elementwise.UNARY and not in_place
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
-        if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
-            arguments = _wrapped(arguments, tensors)
+        arguments = _wrapped(arguments, tensors)
         first, settings = arguments[0], active()
         if settings is None or not settings.everything:
             return otherwise(keys, *arguments, **options)
@@ -165,21 +168,31 @@ def _written(settings: Settings, first: torch.Tensor, result: torch.Tensor) -> t
     return settings.note(first, terms) if terms else first
 
 
-def _adding(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the kernel of an addition that notes the terms of both: uses of a parameter are added so."""
+_ADDITIONS = {f"{operator}{form}.Tensor" for operator in ("add", "sub") for form in ("", "_")}
+"""Operators of which only x ± αy is computed otherwise."""
 
-    def noting(keys: Any, *arguments: Any, **options: Any) -> Any:
-        settings = active()
-        alike = all(isinstance(x, torch.Tensor) and x.shape == arguments[0].shape for x in arguments)
-        if settings is None or settings.part is None or options or not alike:
-            return kernel(keys, *arguments, **options)
-        first, second = map(settings.part.notes.terms, arguments)  # now: one may be written to
-        result = kernel(keys, *arguments)
+
+def _adding(name: str, scaled: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of an addition: PyTorch's own but with alpha, which is an option.
+
+    A sum of two gradients has the terms of both: uses of a parameter are added so.
+    """
+    notes_terms = name.startswith("add")
+
+    def kernel(keys: Any, x: Any, y: Any, **options: Any) -> Any:
+        if options:
+            return scaled(keys, x, y, **options)
+        x, y = _wrapped((x, y), [0, 1])
+        settings = active() if notes_terms else None
+        if settings is None or settings.part is None or x.shape != y.shape:
+            return otherwise(keys, x, y)
+        first, second = map(settings.part.notes.terms, (x, y))  # now: one may be written to
+        result = otherwise(keys, x, y)
         if first and second:
             settings.note(result, lambda total: (first(total), second(total)))
         return result
 
-    return noting
+    return kernel
 
 
 def _drawing(name: str, device: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -316,8 +329,7 @@ def _watching(name: str, key: str) -> Callable[..., Any]:
     )
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
-        if not all(isinstance(arguments[i], torch.Tensor) for i in tensors if i < len(arguments)):
-            arguments = _wrapped(arguments, tensors)
+        arguments = _wrapped(arguments, tensors)
         settings = active()
         if settings is None or not any(isinstance(x, torch.Tensor | list) for x in arguments):
             return native.call_boxed(keys, *arguments, **options)
@@ -336,11 +348,18 @@ def _watching(name: str, key: str) -> Callable[..., Any]:
 
 def _wrapped(arguments: tuple[Any, ...], tensors: list[int]) -> tuple[Any, ...]:
     """Return arguments in which numbers are tensors again: PyTorch hands a kernel in Python their values."""
+    numbers = []
+    for i in tensors:  # others are given by name
+        if i < len(arguments) and not isinstance(arguments[i], torch.Tensor):
+            numbers.append(i)
+    if not numbers:
+        return arguments
     (like, *_) = [x for x in arguments if isinstance(x, torch.Tensor)]
     wrapped = list(arguments)
-    for i in (i for i in tensors if i < len(arguments)):  # others are given by name
-        if not isinstance(wrapped[i], torch.Tensor):
-            wrapped[i] = torch.scalar_tensor(wrapped[i], dtype=torch.result_type(like, wrapped[i]))
+    for i in numbers:
+        x = wrapped[i]
+        real = like.is_floating_point() and not isinstance(x, complex)
+        wrapped[i] = torch.scalar_tensor(x, dtype=like.dtype if real else torch.result_type(like, x))
     return tuple(wrapped)
 
 

@@ -134,7 +134,7 @@ def _here() -> tuple[Settings, ...]:
         outer, carried = outer + carried, ()
     if carried != entered:
         _carry((here, outer, entered))
-    return outer + entered
+    return outer + entered if outer else entered
 
 
 def _carry(modes: tuple[int, tuple[Settings, ...], tuple[Settings, ...]]) -> None:
