@@ -48,6 +48,7 @@ static double __hiloint2double(int high, int low) {
 }
 static long long __double2ll_rn(double x) { return llrint(x); }
 static unsigned __float_as_uint(float x) { return bits_of<unsigned>(x); }
+static float __uint_as_float(unsigned x) { return bits_of<float>(x); }
 static float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dadd_rn(double x, double y) { return x + y; }

@@ -50,10 +50,10 @@ def there(gpu, matrix):
 @pytest.mark.parametrize(
     ("of_matrix", "of_x", "mean"),
     [
-        (np.float64, np.float64, 1),
         (np.float64, np.float32, 5),
-        (np.float32, np.float32, 40),
         (np.complex128, np.float64, 9),
+        pytest.param(np.float64, np.float64, 1, marks=pytest.mark.slow),
+        pytest.param(np.float32, np.float32, 40, marks=pytest.mark.slow),
         pytest.param(np.float64, np.complex64, 70, marks=pytest.mark.slow),
         pytest.param(np.complex64, np.complex64, 3, marks=pytest.mark.slow),
         pytest.param(np.float32, np.int32, 17, marks=pytest.mark.slow),
@@ -96,7 +96,9 @@ def test_one_wait(gpu):
     assert gpu.waits == before + 1
 
 
-@pytest.mark.parametrize("n", [1, 300, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n", [300, pytest.param(1, marks=pytest.mark.slow), pytest.param(3000, marks=pytest.mark.slow)]
+)
 def test_vectors(gpu, compiled, n):
     """Of two blocks and more, of numbers that cancel."""
     rng = np.random.default_rng(n)
