@@ -115,10 +115,10 @@ def test_vectors(gpu, compiled, n):
 
 def test_iterates(gpu):
     """Of conjugate gradients, which wait for the device three times an iteration."""
-    a, b, waits = ss.csr_array(laplacian(5)), np.random.default_rng(2).standard_normal(25), []
+    a, b, waits = ss.csr_array(laplacian(4)), np.random.default_rng(2).standard_normal(16), []
     matrix = there(gpu, a)
     operator = SimpleNamespace(shape=a.shape, dtype=a.dtype, matvec=lambda x: product_with_vector(matrix, x))
     found = []
-    cg(operator, gpu.asarray(b), maxiter=3, callback=lambda x: (found.append(x), waits.append(gpu.waits)))
-    assert [x.tobytes() for x in found] == [x.tobytes() for x in iterates(cg, a, b, maxiter=3)]
-    assert np.diff(waits).tolist() == [3, 3]
+    cg(operator, gpu.asarray(b), maxiter=2, callback=lambda x: (found.append(x), waits.append(gpu.waits)))
+    assert [x.tobytes() for x in found] == [x.tobytes() for x in iterates(cg, a, b, maxiter=2)]
+    assert np.diff(waits).tolist() == [3]
