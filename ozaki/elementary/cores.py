@@ -254,17 +254,16 @@ class Machine(Words):
     def atan(self, y: Any, x: Any) -> Number:
         """Return the angle of (x, y), both >= 0 and not both 0, from 0 to π/2.
 
-        atan(a) = atan(i/64) + atan((a - i/64) / (1 + a·i/64)), for a = y/x or x/y.
+        atan(a) = atan(i/128) + atan((a - i/128) / (1 + a·i/128)), for a = y/x or x/y.
         """
         y, x = self.number(y), self.number(x)
         steep = y.hi > x.hi
         small, large = self.where(steep, x, y), self.where(steep, y, x)
-        n, i = nearest(small.hi / large.hi * 64.0)
-        c = n * (1 / 64)
+        n, i = nearest(small.hi / large.hi * 128.0)
+        c = n * (1 / 128)
         z = (small - large * c) / large.plus_smaller(small * c)
-        square = z * z
-        angle = self.row("arctangents", tables.arctangents(), i & 127, 0)
-        angle = angle.plus_smaller(z * self.polynomial(square, ATAN, 2.0**-14, self.bits))
+        angle = self.row("arctangents", tables.arctangents(), i & 255, 0)
+        angle = angle.plus_smaller(self.odd_series(z, ATAN, 2.0**-16, self.bits))
         half = self.number(tables.constant("pi") / 2)
         return self.where(steep, half.plus_smaller(-angle), angle)
 

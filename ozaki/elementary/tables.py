@@ -139,8 +139,8 @@ def quarters() -> np.ndarray:
 
 @cache
 def arctangents() -> np.ndarray:
-    """atan(i/64) in two words, to i = 64, and rows that nothing reads."""
-    rows = [digits.atan(Big.of(min(i, 64) / 64, BITS)) for i in range(128)]
+    """atan(i/128) in two words, to i = 128, and rows that nothing reads."""
+    rows = [digits.atan(Big.of(min(i, 128) / 128, BITS)) for i in range(256)]
     return np.array([words(fraction(x), 2) for x in rows])
 
 
