@@ -85,13 +85,14 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
     if x.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
     real = np.finfo(dtype)  # of its parts
+    integers = x.dtype.kind in "iu" and 8 * x.dtype.itemsize > real.nmant  # that may be rounded
     with quietly(x):
         result = converted(x, dtype)
-        back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
-    if x.dtype.kind in "iu":
-        bits = 8 * x.dtype.itemsize
-        beyond = result.real >= 2.0 ** (bits - (x.dtype.kind == "i"))  # which comes back as anything
-        if bits > real.nmant and anywhere(beyond | (back != x)):
+        back = result.real.astype(x.dtype) if integers else x
+    if integers:
+        # What is beyond the integers' range comes back as anything.
+        beyond = result.real >= 2.0 ** (8 * x.dtype.itemsize - (x.dtype.kind == "i"))
+        if anywhere(beyond | (back != x)):
             raise TypeError(
                 f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
                 f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
