@@ -36,7 +36,7 @@ SHIM = """
 #define finite finite_number
 using std::fma; using std::frexp; using std::floor; using std::scalbn;
 struct Index { unsigned x; };
-static thread_local Index threadIdx;
+static thread_local Index threadIdx, blockDim;
 static Index blockIdx, gridDim;
 static pthread_barrier_t barrier;
 static void __syncthreads() { pthread_barrier_wait(&barrier); }
@@ -75,6 +75,26 @@ extern "C" void run(unsigned blocks, unsigned threads, const Variances *r) {
     for (unsigned t = 0; t < threads; t++) all.emplace_back([=] { threadIdx.x = t; variances(*r); });
     for (auto &thread : all) thread.join();
   }
+}
+"""
+LAUNCHER_OF_STARTS = """
+extern "C" void run(unsigned blocks, unsigned threads, void **a) {
+  for (gridDim.x = blocks, blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
+    pthread_barrier_init(&barrier, 0, threads);
+    std::vector<std::thread> all;
+    for (unsigned t = 0; t < threads; t++) all.emplace_back([=] {
+      threadIdx.x = t, blockDim.x = threads;
+      starts_of_groups((int *)a[0], (i64 *)a[1], (i64)a[2], (i64)a[3], (i64 *)a[4], (u64 *)a[5], (i64 *)a[6]);
+    });
+    for (auto &thread : all) thread.join();
+  }
+}
+"""
+ATOMIC = """
+template <class T> static T atomicMax(T *p, T x) {
+  T before = __atomic_load_n(p, __ATOMIC_SEQ_CST);
+  while (before < x && !__atomic_compare_exchange_n(p, &before, x, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  return before;
 }
 """
 CONVERSION = re.compile(r'asm\("cvt[^"]*" : "=\w"\((\w+)\) : "\w"\((\w+)\)\);')
@@ -132,8 +152,25 @@ def kernel(tmp_path_factory):
     return Emulated(moments._KERNEL, tmp_path_factory.mktemp("moments"))
 
 
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory):
+    """The kernel that finds where groups begin, on this CPU."""
+    name = tmp_path_factory.mktemp("starts") / "starts"
+    name.with_suffix(".cpp").write_text(SHIM + ATOMIC + moments._STARTS.source + LAUNCHER_OF_STARTS)
+    flags = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-pthread")
+    subprocess.run(["g++", *flags, f"{name}.cpp", "-o", f"{name}.so"], check=True)
+    library = ctypes.CDLL(f"{name}.so")
+
+    def launch(grid, _block, arguments):
+        values = [x.ctypes.data if isinstance(x, np.ndarray) else int(x) for x in arguments]
+        library.run(grid[0], 8, (ctypes.c_void_p * len(values))(*values))
+
+    return launch
+
+
 @pytest.fixture(autouse=True)
-def emulated(monkeypatch, kernel):
+def emulated(monkeypatch, kernel, starts):
+    monkeypatch.setattr(moments, "_STARTS", starts)
     monkeypatch.setattr(moments, "import_cupy", Numpy)
     monkeypatch.setattr(moments, "Readback", Written)
     monkeypatch.setattr(moments, "multiprocessors", lambda: 4)

@@ -111,6 +111,10 @@ _KERNEL = Kernel(
 )
 
 
+_STARTS = Kernel(
+    "starts_of_groups", Path(__file__).with_name("starts.cu"), equals="ozaki.definition.sums.rounded_variance"
+)
+
 Found = tuple[Array, Array]
 """Results in C order, and the indices of those that are undecided."""
 
@@ -293,10 +297,7 @@ def _by_group(
     if not x.size or not 0 < groups < 1 << 31 or min(y.strides[0] for y in pair) < 0:
         return None
     cupy, undecided = import_cupy(), Readback(1, np.int32)
-    narrow = cupy.clip(labels, -1, groups).astype(np.int32)  # labels of no group stay so
-    index = narrow.argsort()
-    starts = cupy.searchsorted(narrow[index], cupy.arange(groups + 1, dtype=np.int32)).astype(np.int64)
-    first, last, longest = cupy.stack([starts[0], starts[-1], cupy.diff(starts).max()]).tolist()
+    index, starts, (first, last, longest) = _in_groups(labels, groups)
     if first or last != x.size or longest > _LONGEST_GROUP:
         return None
     lanes = next(lanes for lanes in (1, 8, 32, 256) if lanes == 256 or longest <= 64 * lanes)
@@ -320,6 +321,21 @@ def _by_group(
     _KERNEL((-(-groups // (_THREADS // lanes)),), (_THREADS,), (parameters,), **chosen)
     undecided.send()
     return None if undecided.look()[0] else result
+
+
+def _in_groups(labels: Array, groups: int) -> tuple[Array, Array, list[int]]:
+    """Return the order of labels, and where each group begins, and the last one ends, in that order.
+
+    Return also the first and the last of these, and how many numbers the largest group has.
+    """
+    cupy, told = import_cupy(), Readback(3, np.int64)
+    narrow = cupy.clip(labels, -1, groups).astype(np.int32)  # labels of no group stay so
+    index, starts, state = narrow.argsort(), cupy.empty(groups + 1, np.int64), cupy.zeros(2, np.uint64)
+    arguments = narrow, index, np.int64(labels.size), np.int64(groups), starts, state, told.address
+    blocks = min(-(-groups // _THREADS), _WAVES * multiprocessors())
+    _STARTS((blocks,), (_THREADS,), arguments)
+    told.send()
+    return index, starts, told.look().tolist()
 
 
 @lru_cache(1 << 10)
