@@ -1,8 +1,9 @@
-/* *told = 1 if one of n bytes is not 0. A block writes to the host's memory once, if at all. */
-extern "C" __global__ void anywhere(const unsigned char *x, long long n, int *told)
+/* *told = 1 if one of n words is above LIMIT, but for bits that MAGNITUDE lacks. A block writes to the host's memory
+   once, if at all. */
+extern "C" __global__ void anywhere(const WORD *x, long long n, int *told)
 {
     bool some = false;
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (long long)blockDim.x)
-        some |= x[i] != 0;
+        some |= (x[i] & (WORD)MAGNITUDE) > (WORD)LIMIT;
     if (__syncthreads_or(some) && threadIdx.x == 0) *told = 1;
 }

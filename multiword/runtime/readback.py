@@ -12,10 +12,21 @@ from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import record, refuse_captures
 from multiword.runtime.kernels import Kernel
 
-_THREADS, _BYTES, _MOST_BLOCKS = 256, 1 << 12, 1 << 11
-"""Threads of a block that reads a mask, the bytes it reads at least, and blocks."""
+_THREADS, _EACH, _MOST_BLOCKS = 256, 16, 1 << 11
+"""Threads of a block that looks for words, how many each has at least, and blocks at most."""
 
-_ANYWHERE = Kernel("anywhere", Path(__file__).with_name("anywhere.cu"), equals="numpy.any")
+_WORDS: dict[str, dict[str, Any]] = {
+    "bool": {"WORD": "unsigned char", "MAGNITUDE": "0xff", "LIMIT": 0},
+    "float16": {"WORD": "unsigned short", "MAGNITUDE": "0x7fff", "LIMIT": "0x7c00"},
+    "bfloat16": {"WORD": "unsigned short", "MAGNITUDE": "0x7fff", "LIMIT": "0x7f80"},
+    "float32": {"WORD": "unsigned", "MAGNITUDE": "0x7fffffff", "LIMIT": "0x7f800000"},
+    "float64": {"WORD": "long long", "MAGNITUDE": "0x7fffffffffffffff", "LIMIT": "0x7ff0000000000000"},
+}
+"""What is looked for: True, and NaN, which are above Inf."""
+
+_ANYWHERE = Kernel(
+    "anywhere", Path(__file__).with_name("anywhere.cu"), tuple(_WORDS.values()), equals="numpy.any"
+)
 
 
 class Readback:
@@ -65,11 +76,27 @@ def anywhere(mask: Array) -> bool:
     """
     if not is_cupy(mask):
         return bool(mask.any())
+    return _above(mask, mask.size)
+
+
+def has_nan(x: Array) -> bool:
+    """Return whether numbers, or parts of complex ones, have a NaN; as `anywhere`.
+
+    >>> has_nan(np.array([1.0, complex(0, np.nan)]))
+    True
+    """
+    if x.dtype.kind in "iub":
+        return False
+    if not is_cupy(x):
+        return bool(np.isnan(x).any())
+    return _above(x, x.size * (1 + (x.dtype.kind == "c")))
+
+
+def _above(x: Array, words: int) -> bool:
     refuse_captures("what depends on an array's numbers")
-    if not (mask.flags.c_contiguous or mask.flags.f_contiguous):
-        mask = namespace(mask).ascontiguousarray(mask)
-    told = Readback(1, np.int32)
-    blocks = min(-(-mask.size // _BYTES), _MOST_BLOCKS)
-    _ANYWHERE((blocks,), (_THREADS,), (mask, np.int64(mask.size), told.address))
+    if not (x.flags.c_contiguous or x.flags.f_contiguous):
+        x = namespace(x).ascontiguousarray(x)
+    told, blocks = Readback(1, np.int32), min(-(-words // (_THREADS * _EACH)), _MOST_BLOCKS)
+    _ANYWHERE((blocks,), (_THREADS,), (x, np.int64(words), told.address), **_WORDS[x.real.dtype.name])
     told.send()
     return bool(told.look()[0])

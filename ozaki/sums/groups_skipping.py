@@ -10,7 +10,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, check_same_device, is_cupy, namespace, on_device_of_arrays
 from multiword.runtime.options import integer
-from multiword.runtime.readback import anywhere
+from multiword.runtime.readback import has_nan
 from ozaki.public import public
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.exact.groups import check_labels
@@ -208,8 +208,9 @@ def most_for_nan(least: int, ddof: Any = -1) -> float:
 
 def counted(name: str, flat: Array, columns: Array) -> tuple[Array, Array, Array]:
     """Return numbers and their columns without NaN, which is 0 to a sum, and the columns of others."""
-    if flat.dtype.kind in "iub" or not anywhere(missing := is_nan(flat)):
+    if not has_nan(flat):
         return flat, columns, columns
+    missing = is_nan(flat)
     present = columns[~missing]
     if name == "sum":
         return without(flat, missing), columns, present
