@@ -285,7 +285,7 @@ def torch_section(name: str) -> str:
     header = "operator | n | PyTorch's own | of arrays | of tensors | in the mode | mode - arrays"
     note = (
         "Microseconds that a call takes the host: PyTorch's operator, this library's function of NumPy's or "
-        "CuPy's arrays (for `addmm` `accurate_dgemm` with C) and of tensors, and the operator within "
+        "CuPy's arrays (for `addmm`, `accurate_dgemm` with C) and of tensors, and the operator within "
         "`ozaki.torch.reproducible()`."
     )
     return section(f"PyTorch, {device(data)}", name, note, folded(f"{len(rows)} calls", table(header, rows)))
@@ -305,7 +305,7 @@ def training_section(name: str) -> str:
     ]
     note = (
         "Milliseconds of a float32 training step, forward, backward and update: PyTorch's own, and with its "
-        "products replaced; on one thread of a CPU, by processor time."
+        "products replaced. On a CPU it is the processor time of one thread."
     )
     header = "model | parameters | PyTorch | in the mode | times"
     return section(f"Training, {device(data)}", name, note, table(header, rows))
