@@ -188,9 +188,9 @@ PARTS = (
     ),
     Part(
         "everyday",
-        "Integers, Gram matrices, sums by group",
-        "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox; "
-        "a program on CuPy.",
+        "Integers, groups, windows",
+        "Exact integers, covariances, sums by group and of moving windows beside NumPy, CuPy, SciPy, pandas, "
+        "Polars and flox; a program on CuPy.",
         (("everyday_*", everyday_section), ("cupy_program_h200", program_section)),
     ),
     Part(

@@ -265,7 +265,7 @@ def everyday_section(name: str) -> str:
     whose = list(dict.fromkeys(peer for row in data["results"] for peer in row["seconds"]))
     rows = [[r["row"], *(seconds(r["seconds"].get(peer)) for peer in whose)] for r in data["results"]]
     return section(
-        f"Integers, symmetric products, groups, {device(data)}",
+        f"Integers, symmetric products, groups, windows, {device(data)}",
         name,
         f"A call, in {data['unit']}. Native products of integers of 63 bits wrap around. *Full* is our own "
         "product without the symmetry of `gram`.",
