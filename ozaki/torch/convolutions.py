@@ -193,6 +193,10 @@ def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSu
 
 def _columns(windows: Tensor, kernel: Sizes) -> Iterator[tuple[slice, Tensor]]:
     """Yield places in windows, as many as the chunk has room for, and the matrix of their elements."""
+    if windows.numel() <= WINDOWS:  # one copy, of whole windows, which are pieces of memory
+        rows = windows.reshape(prod(windows.shape[: len(kernel) + 1]), windows.shape[len(kernel) + 1], -1)
+        yield slice(0, prod(kernel)), rows.transpose(0, 1)
+        return
     ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in product(*map(range, kernel))]
     many = max(1, WINDOWS // max(1, windows.numel() // prod(kernel)))
     for start in range(0, len(ends), many):

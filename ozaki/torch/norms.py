@@ -17,9 +17,9 @@ from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
 from ozaki.standardized import channel_sums, standardized
 from ozaki.sums import api as sums
-from ozaki.sums.exactsum import ExactSum
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
+from ozaki.torch.notes import Terms
 from ozaki.torch.settings import Settings
 
 Three = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -151,7 +151,7 @@ def _of_affine(
     def of(*factors: Tensor) -> Tensor:
         channels = [t.flatten(2).contiguous() for t in factors]
         result = of_arrays(channel_sums, *channels)
-        return settings.note(result, partial(_add_terms, [t.mT for t in channels]))
+        return settings.note(result, Terms((tuple(t.mT for t in channels),)))
 
     return of(g, y) if needed[1] else None, of(g) if needed[2] else None
 
@@ -160,13 +160,7 @@ def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:
     """Return the sum over the first dimension, of a tensor or of products of two, rounded once."""
     reduce: Callable[..., Any] = sums.dot if len(factors) == 2 else sums.sum
     result = of_arrays(partial(reduce, axis=0), *factors)
-    return settings.note(result, partial(_add_terms, factors))
-
-
-def _add_terms(factors: Sequence[Tensor], total: ExactSum) -> None:
-    """Add the elements of a tensor over its first dimensions, or products of those of two."""
-    add = total.add_products if len(factors) == 2 else total.add
-    add(*map(array_of, factors))
+    return settings.note(result, Terms((factors,)))
 
 
 def _affine(x: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -12,10 +12,37 @@ import numpy as np
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from multiword.runtime.arrays import namespace
+from multiword.runtime.tensors import array_of
 from ozaki.sums.exactsum import ExactSum
 
 AddTerms = Callable[[ExactSum], Any]
 """What adds the terms of a sum to an accumulator of its shape."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The elements of tensors over their first dimensions, or the products of those of pairs of tensors.
+
+    Those of several uses of a parameter are added in one call.
+    """
+
+    uses: tuple[tuple[Tensor, ...], ...]
+
+    def __call__(self, total: ExactSum) -> None:
+        """Add them to an accumulator."""
+        n = len(total.shape)
+        every = ([array_of(x).reshape(-1, *x.shape[x.dim() - n :]) for x in use] for use in self.uses)
+        factors = [x[0] if len(x) == 1 else namespace(x[0]).concatenate(x) for x in zip(*every, strict=True)]
+        (total.add_products if len(factors) == 2 else total.add)(*factors)
+
+
+def both(first: AddTerms, second: AddTerms) -> AddTerms:
+    """Return what adds the terms of two sums."""
+    alike = isinstance(first, Terms) and isinstance(second, Terms)
+    if alike and len(first.uses[0]) == len(second.uses[0]):
+        return Terms(first.uses + second.uses)
+    return lambda total: (first(total), second(total))
 
 
 class Notes:

@@ -28,6 +28,7 @@ from ozaki.torch import (
     sparse,
 )
 from ozaki.torch.independent import by_machine, floating, instead_of, varies, watched
+from ozaki.torch.notes import both
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import DTYPES, REPLACEABLE, Settings, active
 
@@ -189,7 +190,7 @@ def _adding(name: str, scaled: Callable[..., Any], otherwise: Callable[..., Any]
         first, second = map(settings.part.notes.terms, (x, y))  # now: one may be written to
         result = otherwise(keys, x, y)
         if first and second:
-            settings.note(result, lambda total: (first(total), second(total)))
+            settings.note(result, both(first, second))
         return result
 
     return kernel

@@ -32,8 +32,8 @@ def _reduced(
     target = dtype or (x.dtype if out is None else out.dtype)
     ndim = max(x.dim(), 1)  # a number has an axis to PyTorch
     axes = {d % ndim for d in dim or () if -ndim <= d < ndim}
-    replaced = settings.dtypes.intersection(DTYPES) | settings.halves
-    if not settings.sums or target not in replaced or len(axes) < len(dim or ()):
+    replaced = target in settings.halves or (target in settings.dtypes and target in DTYPES)
+    if not settings.sums or not replaced or len(axes) < len(dim or ()):
         return None
     if out is not None and out.dtype is not target:
         return None
@@ -41,7 +41,8 @@ def _reduced(
         return None
     with stream_of(x):
         axis = tuple(axes) if axes and x.dim() else None
-        result = tensor_of(reduce(array_of(x), axis, numpy_dtype(target), keepdims=keepdim))
+        own = None if target is x.dtype else numpy_dtype(target)  # which takes longer to look at
+        result = tensor_of(reduce(array_of(x), axis, own, keepdims=keepdim))
     if out is None and reduce is sums.sum and x.dtype is target:
         settings.note(result, partial(_add_elements, x, axes or range(x.dim())))
     return delivered(result, out)
