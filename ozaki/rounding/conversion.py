@@ -37,7 +37,9 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return narrow_x
     if is_cupy(x):  # whose own conversion would flush subnormals to zero, and −0 to 0 in arrays of no axes
         flat = narrow(x.get().reshape(-1), dtype)  # type: ignore[attr-defined]
-        return namespace(x).asarray(flat).reshape(x.shape)
+        narrow_x = namespace(x).asarray(flat).reshape(x.shape)
+        put_one_nan(narrow_x)
+        return narrow_x
     with np.errstate(all="ignore"):
         return x.astype(dtype)
 
