@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from multiword.rounding import round_to
-from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.arrays import Array, is_cupy, put_one_nan
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
 from ozaki.execution.executors import multiply
@@ -134,7 +134,9 @@ def _as_half(x: Array, dtype: torch.dtype) -> Array:
     A CPU's own conversion to bfloat16, which has the upper bits of float32, may lose subnormal numbers.
     """
     if is_cupy(x):
-        return array_of(tensor_of(x).to(dtype))
+        half = array_of(tensor_of(x).to(dtype))
+        put_one_nan(half)
+        return half
     if dtype is torch.bfloat16:
         return (x.view(np.uint32) >> 16).astype(np.uint16).view(HALVES[dtype].dtype)
     return round_to(x, HALVES[dtype])
