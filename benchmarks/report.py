@@ -56,7 +56,7 @@ from benchmarks.report_sections import (
 from benchmarks.report_summary import summary
 from benchmarks.sparse_report import sparse_gpu_section, sparse_section
 from benchmarks.suites_report import suites_table
-from benchmarks.torch_report import operators_section, operators_summary
+from benchmarks.torch_report import operators_section, operators_summary, rows_section
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
@@ -207,6 +207,7 @@ PARTS = (
         (
             ("torch_h200", torch_section),
             ("torch_cpu", torch_section),
+            ("torch_rows_h200", rows_section),
             ("training_h200", training_section),
             ("training_cpu", training_section),
             ("two_networks_*", two_networks_section),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from benchmarks.report_sections import folded, load, section, table
+from benchmarks.report_sections import device, folded, load, number, seconds, section, table
 
 VARYING = ("threads", "cut", "order")
 
@@ -70,3 +70,33 @@ def _kind(row: dict[str, Any], mode: str) -> str:
         return f"varies with {', '.join(varying)}"
     said = " or ".join(x for x in found if x != "equal")
     return f"equal, or {said}" if said and "equal" in found else said or "equal"
+
+
+def rows_section(name: str) -> str:
+    """Functions of rows and products of half precision on a GPU, beside PyTorch's."""
+    data = load(name)
+    pairs = zip(data["rows"][::2], data["rows"][1::2], strict=True)
+    functions = [
+        [f"`{own['function']}`", " × ".join(map(str, own["shape"])), *_both(native, own, "device", "queued")]
+        for native, own in pairs
+    ]
+    products = [
+        [own["dtype"].removeprefix("torch."), str(own["n"]), *_both(native, own, "queued")]
+        for native, own in zip(data["products"][::2], data["products"][1::2], strict=True)
+    ]
+    return section(
+        f"Functions of rows and half precision, {device(data)}",
+        name,
+        "Functions of float32 rows: what the GPU works, by its own clock, and a call among many, each of "
+        "which waits once for the GPU, so that the host's time counts in full.",
+        table(
+            "function | shape | PyTorch's kernels | ours | times | PyTorch's call | ours | times", functions
+        ),
+        'Products of (n, n) matrices in the mode, "normwise", beside PyTorch\'s own:',
+        table("dtype | n | PyTorch's | ours | times", products),
+    )
+
+
+def _both(native: dict[str, Any], ours: dict[str, Any], *columns: str) -> list[str]:
+    """Return PyTorch's time and ours, and how many times as long that is, of each column."""
+    return [x for c in columns for x in (seconds(native[c]), seconds(ours[c]), number(ours[c] / native[c]))]
