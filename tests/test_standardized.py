@@ -1,0 +1,113 @@
+"""Channels are standardized as layer norms of rows are, and their sums are exact, rounded once."""
+
+from fractions import Fraction
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from multiword.runtime.compiled import numpy_forms
+from ozaki import standardized as module
+from ozaki.elementary.rounding import nearest
+from ozaki.standardized import channel_sums, standardized
+from tests.rowwise import function, layer_norm, rounded
+
+SHAPES = (3, 4, 5), (1, 6, 8), (2, 3, 70), (40, 2, 7), (1, 3, 300), (16, 2, 1)
+
+
+def numbers(kind, shape, dtype=np.float32):
+    rng = np.random.default_rng([ord(kind[0]), *shape])
+    x = rng.standard_normal(shape)
+    if kind == "far":  # from zero: what is left of a number less the mean has few bits
+        x = x * 2.0**-10 + 2.0**9
+    elif kind == "wide":
+        x = x * np.exp2(rng.uniform(-140, 60, shape))
+    elif kind == "integers":  # means, deviations and sums are ties now and then
+        x = rng.integers(-2, 3, shape) * 1.0
+    elif kind == "equal":
+        x = np.full(shape, 0.1)
+    return x.astype(dtype)
+
+
+def rows_of(x):
+    return [[float(v) for v in x[:, c].ravel()] for c in range(x.shape[1])]
+
+
+def to(dtype, x):
+    return nearest(x, np.dtype(dtype)) if x else 0.0
+
+
+def variance(row):
+    mean = sum(map(Fraction, row)) / len(row)
+    return sum((Fraction(x) - mean) ** 2 for x in row) / (len(row) - 1)
+
+
+def inverse_deviation(row, eps):
+    mean = rounded(sum(map(Fraction, row)) / len(row))
+    square = rounded(sum(Fraction(x - mean) ** 2 for x in row) / len(row)) + eps
+    return function("rsqrt", square)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["normal", "far", "wide", "integers", "equal"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_channels(shape, kind, dtype):
+    x, eps = numbers(kind, shape, dtype), 1e-5
+    found = standardized(x, eps, variance=True)
+    rows = rows_of(x)
+    expected = [np.array(layer_norm(row, eps)).astype(dtype).tolist() for row in rows]
+    assert rows_of(found.y) == expected
+    assert found.mean.tolist() == [to(dtype, sum(map(Fraction, row)) / len(row)) for row in rows]
+    assert found.scale.tolist() == [float(dtype(inverse_deviation(row, eps))) for row in rows]
+    assert found.variance.tolist() == [to(dtype, variance(row)) for row in rows]
+    assert {a.dtype for a in found} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("kind", ["normal", "wide", "integers"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums(shape, kind):
+    x, y = numbers(kind, shape), numbers(kind, shape)[::-1].copy()
+    rows, products = rows_of(x), zip(rows_of(x), rows_of(y), strict=True)
+    assert channel_sums(x).tolist() == [to(np.float32, sum(map(Fraction, row))) for row in rows]
+    assert channel_sums(x, y).tolist() == [
+        to(np.float32, sum(Fraction(a) * Fraction(b) for a, b in zip(*pair, strict=True)))
+        for pair in products
+    ]
+
+
+def test_no_number_is_left_to_chance():
+    """A loop that leaves every channel in doubt, and one that leaves none, have the bits of NumPy's forms."""
+    pytest.importorskip("numba")
+    x = numbers("normal", (4, 9, 50))
+    x[0, 1, 2], x[1, 2, 3], x[:, 3] = np.inf, np.nan, 0.0
+    with np.errstate(all="ignore"):
+        for eps in (1e-5, 0.0):
+            found = standardized(x, eps, True)
+            with numpy_forms():
+                expected = standardized(x, eps, True)
+            with patch.object(module, "_loops", lambda _: DOUBTFUL):
+                doubtful = standardized(x, eps, True)
+            for a, b, c in zip(found, expected, doubtful, strict=True):
+                np.testing.assert_array_equal(a.view(np.int32), b.view(np.int32))
+                np.testing.assert_array_equal(c.view(np.int32), b.view(np.int32))
+
+
+class DOUBTFUL:
+    """Loops that decide nothing."""
+
+    LANES = 1
+
+    @staticmethod
+    def standardize(x, eps, y, moments, doubtful, row, sums):
+        y[...] = moments[...] = np.nan
+        doubtful[...] = True
+        return len(doubtful)
+
+
+def test_most_channels_are_decided_at_once():
+    pytest.importorskip("numba")
+    x = numbers("normal", (16, 8, 100))
+    with patch.object(module, "_exactly", side_effect=AssertionError):
+        standardized(x, 1e-5)
+    with patch.object(module, "_summed", side_effect=AssertionError):
+        channel_sums(x, x)
