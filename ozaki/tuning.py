@@ -257,6 +257,9 @@ FEW_ARGUMENTS = 4096
 ROW_BLOCK = 1 << 15
 """Numbers of rows that go through all steps of softmax and its like together, and stay in a core's cache."""
 
+DERIVATIVE_BLOCK = 1 << 15
+"""Arguments that go through a derivative's formula together: 2.8 to 1.8 ms for 98,304 of gelu (one core)."""
+
 SHORT_ROW = 32
 """Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""
 

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.rounding import round_to
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly, to_float64
+from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, quietly, to_float64
+from multiword.runtime.parallel import over_rows
 from ozaki.elementary import api
+from ozaki.tuning import DERIVATIVE_BLOCK
 
 
 class Slope(NamedTuple):
@@ -234,6 +236,21 @@ def derivative(name: str, orders: Sequence[int], *x: Array) -> Array:
         result: Array = api.apply(name, *x)
         return np.asarray(result) if isinstance(result, np.generic) else result
     arrays, dtype = api.operands(name, x)
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    if is_cupy(arrays[0]) or len(arrays) > 1 or not arrays[0].flags.c_contiguous:
+        return _of(name, orders, arrays, shape, dtype)
+    flat, derivatives = arrays[0].reshape(-1), np.empty(arrays[0].size, dtype)
+
+    def work(block: slice) -> None:
+        derivatives[block] = _of(name, orders, [flat[block]], flat[block].shape, dtype)
+
+    over_rows(work, len(flat), 1, DERIVATIVE_BLOCK)
+    return derivatives.reshape(shape)
+
+
+def _of(
+    name: str, orders: Sequence[int], arrays: Sequence[Array], shape: tuple[int, ...], dtype: np.dtype
+) -> Array:
     first, *rest = [i for i, n in enumerate(orders) for _ in range(n)]
     arguments: list[Any] = [to_float64(a) for a in arrays]
     for i in rest:
@@ -242,6 +259,6 @@ def derivative(name: str, orders: Sequence[int], *x: Array) -> Array:
         result = SLOPES[name][first].of(_FUNCTIONS, *arguments)
         for _ in rest:
             result = result.tangent if isinstance(result, Dual) else None
-        xp, shape = namespace(arrays[0]), np.broadcast_shapes(*(a.shape for a in arrays))
+        xp = namespace(arrays[0])
         wide = xp.broadcast_to(xp.asarray(0.0 if result is None else result, np.float64), shape)
         return round_to(wide, api.FORMATS[dtype.name])
