@@ -123,11 +123,23 @@ def _applied(
     samples, lengths = windows.shape[0], windows.shape[1 : x.dim() - 1]
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)
-    result = x.new_empty((samples, *lengths, groups, len(weight) // groups))
-    for chunk in _chunks(samples, lengths, matrix.shape[1] * groups):
+    outputs, chunks = len(weight) // groups, list(_chunks(samples, lengths, matrix.shape[1] * groups))
+
+    def products(chunk: tuple[slice, slice]) -> Tensor:
         part = windows[chunk]
         rows = part.reshape(-1, groups, matrix.shape[1]).transpose(0, 1)
-        result[chunk] = _product(settings, rows, matrix).transpose(0, 1).reshape(result[chunk].shape)
+        return (
+            _product(settings, rows, matrix)
+            .transpose(0, 1)
+            .reshape(*part.shape[: x.dim() - 1], groups, outputs)
+        )
+
+    if len(chunks) == 1:
+        result = products(chunks[0])
+    else:
+        result = x.new_empty((samples, *lengths, groups, outputs))
+        for chunk in chunks:
+            result[chunk] = products(chunk)
     return result.flatten(-2).movedim(-1, 1).contiguous()
 
 
@@ -142,9 +154,12 @@ def _turned(
     groups: int,
 ) -> Tensor:
     """Return the transposed convolution: of x, zeros between its elements, with the weight turned round."""
-    apart = x.new_zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True))))
-    among: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride))
-    apart[among] = x
+    apart = x
+    if max(stride) > 1:
+        sizes = ((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True))
+        among: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride))
+        apart = x.new_zeros((*x.shape[:2], *sizes))
+        apart[among] = x
     inputs, outputs, *kernel = weight.shape
     split = weight.reshape(groups, inputs // groups, outputs, *kernel).transpose(1, 2)
     turned = split.reshape(groups * outputs, inputs // groups, *kernel).flip(tuple(range(2, x.dim())))
@@ -218,8 +233,16 @@ def _padded(x: Tensor, before: Sizes, after: Sizes) -> Tensor:
 
     With channels last a row of a window is one piece of memory: windows are copied several times as fast.
     """
+    if not any((*before, *after)):
+        return x.movedim(1, -1).contiguous()
     ends = [n for pair in reversed(list(zip(before, after, strict=True))) for n in pair]
-    return torch.constant_pad_nd(x, ends).movedim(1, -1).contiguous()
+    if min(ends) < 0:
+        return torch.constant_pad_nd(x, ends).movedim(1, -1).contiguous()
+    sizes = [b + n + a for b, n, a in zip(before, x.shape[2:], after, strict=True)]
+    padded = x.new_zeros((len(x), *sizes, x.shape[1]))  # and one copy, not two
+    inside: tuple[Any, ...] = tuple(slice(b, b + n) for b, n in zip(before, x.shape[2:], strict=True))
+    padded[(slice(None), *inside)] = x.movedim(1, -1)
+    return padded
 
 
 def _windows(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, groups: int) -> Tensor:
