@@ -72,8 +72,8 @@ def channel_sums(x: Array, y: Array | None = None) -> Array:
 def _summed(x: Array, y: Array | None) -> Array:
     if y is None:
         return sums.sum(x, (0, 2))
-    rows = (a.swapaxes(0, 1).reshape(a.shape[1], -1) for a in (x, y))
-    return sums.dot(*rows, axis=1)
+    of_x, of_y = (a.swapaxes(0, 1).reshape(a.shape[1], -1) for a in (x, y))
+    return sums.dot(of_x, of_y, axis=1)
 
 
 def _exactly(x: Array, eps: float) -> tuple[Array, Array, Array]:

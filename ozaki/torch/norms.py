@@ -130,9 +130,9 @@ def normalized(x: Tensor, eps: float, variance: bool = False) -> tuple[Tensor, T
     As `ozaki.standardized`: the last are variances, if asked.
     """
     with stream_of(x):
-        y, *moments = standardized(array_of(x), eps, variance)
-        mean, scale, spread = (None if m is None else tensor_of(m) for m in moments)
-        return tensor_of(y).contiguous(), mean, scale, spread
+        y, mean, scale, spread = standardized(array_of(x), eps, variance)
+        of_variance = None if spread is None else tensor_of(spread)
+        return tensor_of(y).contiguous(), tensor_of(mean), tensor_of(scale), of_variance
 
 
 def slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:

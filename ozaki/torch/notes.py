@@ -29,6 +29,11 @@ class Terms:
 
     uses: tuple[tuple[Tensor, ...], ...]
 
+    @property
+    def factors(self) -> int:
+        """How many tensors a use has: 1 or 2."""
+        return len(self.uses[0])
+
     def __call__(self, total: ExactSum) -> None:
         """Add them to an accumulator."""
         n = len(total.shape)
@@ -39,8 +44,7 @@ class Terms:
 
 def both(first: AddTerms, second: AddTerms) -> AddTerms:
     """Return what adds the terms of two sums."""
-    alike = isinstance(first, Terms) and isinstance(second, Terms)
-    if alike and len(first.uses[0]) == len(second.uses[0]):
+    if isinstance(first, Terms) and isinstance(second, Terms) and first.factors == second.factors:
         return Terms(first.uses + second.uses)
     return lambda total: (first(total), second(total))
 
