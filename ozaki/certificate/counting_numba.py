@@ -91,7 +91,8 @@ def count(
     """Fill in the norm scales of some rows and columns; return both sides of what the counting bound proves.
 
     The integers do for an error of the tolerance where T is at most the lower bound of Σ|a'||b'| times that.
-    T is 0 where a factor is zero, and infinite where there is an Inf or NaN.
+    T is 0 where a factor is zero, and infinite where there is an Inf or NaN. Where counts have no levels,
+    because nothing is to be certified, that bound is 0.
     """
     significand, limit = int(limits[0]), int(limits[1])
     # How many scaled magnitudes of each row are at least 2**(top - d), and the largest Σ|a'|.
@@ -109,13 +110,17 @@ def count(
             scale[i], width[i] = norm_scale(exponent[i], square[i], significand, limit)
             bound = total[i] * POWERS[width[i] - BITS + BIAS]
             largest = bound if bound > largest else largest
+            if not counts.shape[0]:
+                continue
             for d in range(OCTAVES):
                 octave = width[i] - 1 - top + d
                 found = counts[LEVEL_OF[octave], i] if octave >= 0 else 0
                 reached[side, d] = found if found < reached[side, d] else reached[side, d]
         upper += 0.5 * largest
         empty |= largest == 0
-    lower = weighted_overlap(reached, length) * math.ldexp(limits[2], 2 * (top - 1))
+    lower = (
+        weighted_overlap(reached, length) * math.ldexp(limits[2], 2 * (top - 1)) if counts.shape[0] else 0.0
+    )
     return np.inf if not finite else 0.0 if empty else upper, lower
 
 

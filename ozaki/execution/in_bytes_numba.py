@@ -14,7 +14,7 @@ from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.engines.int8_cpu.loops import compile_loops
 from multiword.runtime.addresses import count_now, pause, take
 from multiword.runtime.jit import jit
-from ozaki.certificate.counting_numba import certified_scales
+from ozaki.certificate.counting_numba import ANYTHING, certified_scales
 from ozaki.definition.statistics import LEVELS
 from ozaki.scaling.statistics_numba import LINES, statistics_of_rows
 
@@ -79,6 +79,7 @@ def compiled_products(kernel, split_units, multiply_units):
         units = units_of_a + (c.n + LINES - 1) // LINES
         total, square, exponent, width = wide[:rows], wide[rows:], narrow[:rows], narrow[rows : 2 * rows]
         counts = narrow[2 * rows : (2 + LEVEL_COUNT) * rows].reshape((rows, LEVEL_COUNT)).T
+        counts = counts[: 0 if limits[2] == ANYTHING else LEVEL_COUNT]
         scale = narrow[(2 + LEVEL_COUNT) * rows : (3 + LEVEL_COUNT) * rows]
         of_statistics, of_scales, of_split, of_products = (
             sync[COUNTER * STATISTICS :],

@@ -203,8 +203,8 @@ def multiply_stack(
     """
     stack, m, k = left.shape
     x, magnitudes, totals = numbers[0], numbers[1], wide[3].view(np.float64)
-    exponent, total, square, counts = narrow[0], wide[0], wide[1], narrow[5:]
-    scale, widths = narrow[1], narrow[2]
+    exponent, total, square, scale, widths = narrow[0], wide[0], wide[1], narrow[1], narrow[2]
+    counts = narrow[5:] if bits == TO_DECIDE else narrow[5:5]  # which take half of the time of the statistics
     reached = memory[: 2 * OCTAVES].reshape((2, OCTAVES))
     words, of_product = memory[2 * OCTAVES : OF_STATISTICS].view(np.uint64), memory[OF_STATISTICS:]
     worst = np.int64(WRITTEN)

@@ -73,7 +73,10 @@ def begin_row(largest, i, exponent, total, square, counts):
 
 @jit(void(DOUBLES, int64, *SUMS, uint64[::1]), inner=True)
 def add_numbers(row, i, exponent, total, square, counts, words):
-    """Add numbers of row i to its sums; `words` is scratch memory, WORDS or more."""
+    """Add numbers of row i to its sums; `words` is scratch memory, WORDS or more.
+
+    counts : without levels where nothing is to be certified: counting takes half of the time.
+    """
     e, bytes_ = np.int64(exponent[i]), words.view(np.uint8)
     if e in (ZERO, NONFINITE):
         return
@@ -82,6 +85,14 @@ def add_numbers(row, i, exponent, total, square, counts, words):
     for begin in range(0, row.shape[0], 8 * WORDS):
         block = row[begin : begin + 8 * WORDS]
         first = second = np.int64(0)
+        if counts.shape[0] == 0:
+            for h in range(block.shape[0]):
+                t = np.int64(np.int32(math.fabs(block[h]) * one * other)) + 1
+                first += t
+                second += t * t
+            total[i] += first
+            square[i] += second
+            continue
         for h in range(block.shape[0]):
             scaled = math.fabs(block[h]) * one * other
             octave = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
