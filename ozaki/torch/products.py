@@ -38,7 +38,7 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
         return None
     with stream_of(a):
         result = tensor_of(multiplied(settings, a.conj() if conjugate else a, b))
-    if out is None and a.dim() == b.dim() > 1:
+    if settings.part is not None and out is None and a.dim() == b.dim() > 1:
         settings.note(result, partial(_add_products, a, b))
     return delivered(result, out)
 
@@ -156,7 +156,8 @@ def _fit(of: str, a: Tensor, b: Tensor) -> bool:
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
-    return a.dtype is b.dtype and a.device == b.device and a.layout is b.layout is torch.strided
+    together = (a.is_cpu and b.is_cpu) or a.device == b.device  # devices are objects made for the question
+    return a.dtype is b.dtype and together and a.layout is b.layout is torch.strided
 
 
 def addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:

@@ -31,7 +31,7 @@ def _reduced(
 ) -> Tensor | None:
     target = dtype or (x.dtype if out is None else out.dtype)
     ndim = max(x.dim(), 1)  # a number has an axis to PyTorch
-    axes = {d % ndim for d in dim or () if -ndim <= d < ndim}
+    axes = {d % ndim for d in dim if -ndim <= d < ndim} if dim else set[int]()
     replaced = target in settings.halves or (target in settings.dtypes and target in DTYPES)
     if not settings.sums or not replaced or len(axes) < len(dim or ()):
         return None
@@ -43,7 +43,7 @@ def _reduced(
         axis = tuple(axes) if axes and x.dim() else None
         own = None if target is x.dtype else numpy_dtype(target)  # which takes longer to look at
         result = tensor_of(reduce(array_of(x), axis, own, keepdims=keepdim))
-    if out is None and reduce is sums.sum and x.dtype is target:
+    if settings.part is not None and out is None and reduce is sums.sum and x.dtype is target:
         settings.note(result, partial(_add_elements, x, axes or range(x.dim())))
     return delivered(result, out)
 
