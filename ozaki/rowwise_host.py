@@ -33,11 +33,12 @@ def run(
         return None
     write, reduced = getattr(form, kind), kind in form.REDUCED
     out, doubtful = np.empty((count, 1 if reduced else n), np.float32), np.empty(count, np.uint8)
-    affine = [_NOTHING if x is None else x for x in (weight, bias) if kind in form.AFFINE]
+    given_to_all = [_NOTHING if x is None else x for x in (weight, bias) if kind in form.AFFINE]
+    affine = [np.require(x, requirements="CA") for x in given_to_all]
 
     def work(block: slice) -> None:
         with quietly(rows):
-            part = np.ascontiguousarray(rows[block])
+            part = np.require(rows[block], requirements="CA")
             write(*given, part, *affine, out[block], doubtful[block], np.empty(n))
 
     over_rows(work, count, n, compiled_block(rows.size))

@@ -11,6 +11,8 @@ from numba import boolean, float32, float64, int32, int64, types, uint8, void
 
 from multiword.runtime.jit import jit
 
+ROWS, ROW = (types.Array(float32, n, "C", readonly=True) for n in (2, 1))
+
 LOG2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, float.fromhex("0x1.62e42feep-1"), 1.9082149292705877e-10
 """1/log 2, and log 2 in two parts, of which the first, of 32 bits, times an integer of 9 bits is exact."""
 
@@ -33,7 +35,7 @@ NOT_FINITE, LEAST_FINITE = 0x7F800000, -0x7F800000
 """The keys of Inf and of the least finite number (`largest_key`)."""
 
 
-@jit(void(float32[::1], float64, float64[::1]), inner=True, fastmath={"contract"})
+@jit(void(ROW, float64, float64[::1]), inner=True, fastmath={"contract"})
 def write_powers(x, largest, powers):
     """Write e**(x - largest), with relative errors below 180 u where softmax is not 0, and below 444 u.
 
@@ -79,7 +81,7 @@ def bits(x):
     return np.float32(x).view(np.int32)
 
 
-@jit(int64(float32[::1]), inner=True)
+@jit(int64(ROW), inner=True)
 def largest_key(x):
     """Return the largest of keys, integers that order as numbers do; that of Inf where there is a NaN."""
     most, least = np.int32(-0x7FFFFFFF), np.int32(0x7FFFFFFF)
@@ -106,7 +108,7 @@ def error_of(n):
     return (512 + n) * 2.0**-53
 
 
-@jit(void(float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+@jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def softmax(x, out, doubt, powers):
     """Write softmax of rows, and to `doubt` which are in doubt."""
     error = error_of(x.shape[1])
@@ -124,7 +126,7 @@ def softmax(x, out, doubt, powers):
             doubt[i] = unlike
 
 
-@jit(float64(float32[::1], float64, float64[::1]), inner=True)
+@jit(float64(ROW, float64, float64[::1]), inner=True)
 def sum_but_one(x, largest, powers):
     """Return the sum of the powers of all numbers but for one of the largest."""
     write_powers(x, largest, powers)
@@ -136,7 +138,7 @@ def sum_but_one(x, largest, powers):
     return sum_of(powers) + (equal - 1)
 
 
-@jit(void(float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+@jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def log_softmax(x, out, doubt, powers):
     """As `softmax`, for its logarithm."""
     error = error_of(x.shape[1])
@@ -156,7 +158,7 @@ def log_softmax(x, out, doubt, powers):
             doubt[i] = unlike
 
 
-@jit(void(float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+@jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def logsumexp(x, out, doubt, powers):
     """As `softmax`, for the logarithm of the sum, one result a row."""
     error = error_of(x.shape[1])
@@ -173,7 +175,7 @@ def logsumexp(x, out, doubt, powers):
             doubt[i] = bits(largest + least) != bits(largest + greatest)
 
 
-@jit(types.UniTuple(float64, 2)(float32[::1]), inner=True, fastmath={"reassoc", "nsz"})
+@jit(types.UniTuple(float64, 2)(ROW), inner=True, fastmath={"reassoc", "nsz"})
 def sum_and_magnitudes(x):
     """Return the sum of numbers, and that of their magnitudes: errors below n·u times the latter."""
     total = magnitudes = 0.0
@@ -183,7 +185,7 @@ def sum_and_magnitudes(x):
     return total, magnitudes
 
 
-@jit(types.UniTuple(float64, 2)(float32[::1], float64, float64[::1]), inner=True, fastmath={"reassoc", "nsz"})
+@jit(types.UniTuple(float64, 2)(ROW, float64, float64[::1]), inner=True, fastmath={"reassoc", "nsz"})
 def squares_and_magnitudes(x, centre, differences):
     """Write x - centre; return the sums of their squares and of their magnitudes."""
     squares = magnitudes = 0.0
@@ -195,7 +197,7 @@ def squares_and_magnitudes(x, centre, differences):
     return squares, magnitudes
 
 
-@jit(types.UniTuple(float64, 3)(float32[::1], boolean, float64, float64[::1]), inner=True)
+@jit(types.UniTuple(float64, 3)(ROW, boolean, float64, float64[::1]), inner=True)
 def deviations(x, centred, eps, d):
     """Write d = x - m, or x; return 1/√w with w the mean of squares plus eps, and bounds of errors.
 
@@ -220,7 +222,7 @@ def deviations(x, centred, eps, d):
 
 @jit(
     void(
-        *(boolean, float64, float32[:, ::1], float32[::1], float32[::1]),
+        *(boolean, float64, ROWS, ROW, ROW),
         *(float32[:, ::1], uint8[::1], float64[::1]),
     ),
     inner=True,
@@ -249,7 +251,7 @@ def norms(centred, eps, x, weight, bias, out, doubt, d):
 
 @jit(
     void(
-        *(float64, float32[:, ::1], float32[::1], float32[::1]),
+        *(float64, ROWS, ROW, ROW),
         *(float32[:, ::1], uint8[::1], float64[::1]),
     )
 )
@@ -260,7 +262,7 @@ def layer_norm(eps, x, weight, bias, out, doubt, d):
 
 @jit(
     void(
-        *(float64, float32[:, ::1], float32[::1], float32[::1]),
+        *(float64, ROWS, ROW, ROW),
         *(float32[:, ::1], uint8[::1], float64[::1]),
     )
 )
@@ -269,7 +271,7 @@ def rms_norm(eps, x, weight, bias, out, doubt, d):
     norms(False, eps, x, weight, bias, out, doubt, d)
 
 
-@jit(void(float64, float32[:, ::1], float32[:, ::1], uint8[::1], float64[::1]))
+@jit(void(float64, ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def inverse_deviation(eps, x, out, doubt, d):
     """Write what layer norms multiply by."""
     for i in range(len(x)):

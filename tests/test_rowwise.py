@@ -107,6 +107,27 @@ def test_what_is_enclosed_has_the_bits_of_exact_sums(n, monkeypatch):
             assert all(same(one, call(x)) for one, call in zip(found, calls, strict=True))
 
 
+def test_memory_of_every_kind():
+    """Read-only, not aligned, of other byte order, reversed: rows, weights and biases."""
+    x, weight, bias = drawn("", 40, 8, dtype=np.float32), *drawn("", 2, 8, dtype=np.float32)
+
+    def unaligned(a):
+        memory = np.empty(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)
+        memory[...] = a
+        return memory
+
+    def locked(a):
+        a = a.copy()
+        a.flags.writeable = False
+        return a
+
+    expected = ozaki.layer_norm(x, -1, weight, bias), ozaki.softmax(x, -1), ozaki.logsumexp(x, -1)
+    for form in (locked, unaligned, lambda a: a.astype(">f4"), lambda a: a[::-1].copy()[::-1]):
+        y, w, b = map(form, (x, weight, bias))
+        found = ozaki.layer_norm(y, -1, w, b), ozaki.softmax(y, -1), ozaki.logsumexp(y, -1)
+        assert all(map(same, found, expected))
+
+
 @pytest.mark.parametrize("kind", ["softmax", "log_softmax", "layer_norm", "rms_norm", "inverse_deviation"])
 def test_few_rows_are_left_in_doubt(kind):
     pytest.importorskip("numba")

@@ -87,8 +87,8 @@ def test_conventions_are_those_of_pandas(name):
 
 def of_windows(x, window):
     """For each window how many numbers it has, and the sums of these and of squares, in units of 2**-80."""
-    integers = [int(Fraction(v) * 2**80) if v == v else 0 for v in x.tolist()]
-    rows = (x == x).tolist(), integers, [v * v for v in integers]
+    integers = [int(Fraction(v) * 2**80) if not np.isnan(v) else 0 for v in x.tolist()]
+    rows = (~np.isnan(x)).tolist(), integers, [v * v for v in integers]
     running = [list(accumulate(row, initial=0)) for row in rows]
     for end in range(1, len(x) + 1):
         yield [row[end] - row[max(0, end - window)] for row in running]
