@@ -33,14 +33,17 @@ def run(
         return None
     write, reduced = getattr(form, kind), kind in form.REDUCED
     out, doubtful = np.empty((count, 1 if reduced else n), np.float32), np.empty(count, np.uint8)
-    given_to_all = [_NOTHING if x is None else x for x in (weight, bias) if kind in form.AFFINE]
-    affine = [np.require(x, requirements="CA") for x in given_to_all]
+    affine = [_NOTHING if x is None else _plain(x) for x in (weight, bias) if kind in form.AFFINE]
 
     def work(block: slice) -> None:
         with quietly(rows):
-            part = np.require(rows[block], requirements="CA")
-            write(*given, part, *affine, out[block], doubtful[block], np.empty(n))
+            write(*given, _plain(rows[block]), *affine, out[block], doubtful[block], np.empty(n))
 
     over_rows(work, count, n, compiled_block(rows.size))
     left = np.flatnonzero(doubtful)
     return out, left if left.size else None
+
+
+def _plain(x: np.ndarray) -> np.ndarray:
+    """Return an array as compiled code reads it."""
+    return np.require(x, requirements=("C", "A"))
