@@ -17,6 +17,7 @@ MODULES = sorted(x.stem for x in (Path(__file__).parents[2] / "benchmarks").glob
 
 NEEDED = {
     "torch_mode": "torch",
+    "torch_rows": "torch",
     "torch_operators": "expecttest",
     "networks": "torch",
     "training": "torch",

@@ -1,8 +1,9 @@
 """Weighted variances, moments, convolutions and rolling sums of `ozaki` against fractions, rounded once."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
-from unittest.mock import patch
 
 import numpy as np
 
@@ -238,6 +239,19 @@ def rolling(draw: Draw) -> None:
     check_one_nan(f"rolling_{name}: NaN", got)
 
 
+MOST_ENCLOSED = groups_enclosed.ENCLOSED_GROUPS
+
+
+@contextmanager
+def enclosing_groups(most: int) -> Iterator[None]:
+    """Have groups of up to so many numbers enclosed; of threads that do so at once, the last one decides."""
+    groups_enclosed.ENCLOSED_GROUPS = most
+    try:
+        yield
+    finally:
+        groups_enclosed.ENCLOSED_GROUPS = MOST_ENCLOSED
+
+
 def group_averages(draw: Draw) -> None:
     """`ozaki.group_average` of vectors: the exact weighted mean of every group that has numbers."""
     n, count = draw.size("n", 0, 60), draw.size("groups", 1, 9)
@@ -251,8 +265,7 @@ def group_averages(draw: Draw) -> None:
         return
     fmt = FORMATS[both]
     found = [weighted_mean(*group, fmt) if len(group[0]) else math.nan for group in groups]
-    enclosed = draw.pick("enclosed", 0, groups_enclosed.ENCLOSED_GROUPS)
-    with patch.object(groups_enclosed, "ENCLOSED_GROUPS", enclosed):
+    with enclosing_groups(draw.pick("enclosed", 0, MOST_ENCLOSED)):
         got = ozaki.group_average(x, labels, count, w)
     check_same("group_average", got, complete([found], (count,), both))
 

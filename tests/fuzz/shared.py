@@ -5,18 +5,17 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 import ozaki
 import ozaki.linalg
 from multiword.runtime.arrays import namespace
-from ozaki.sums.exact import groups_enclosed
 from tests.fuzz.arrays import ALL_BITS, COMPLEX, FAR, INTEGERS, REAL
 from tests.fuzz.device_products import Call
 from tests.fuzz.draw import Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS
+from tests.fuzz.exact_statistics import MOST_ENCLOSED, enclosing_groups
 from tests.fuzz.exact_sums import FLOATS, complete, dots
 from tests.oracle import (
     FORMATS,
@@ -210,9 +209,9 @@ def groups(draw: Draw) -> Call:
     if name == "group_dot":
         specs["y"] = draw.spec("y", (n,), (specs["x"].dtype,), draw.kind())
     labels, ddof = draw.rng.integers(0, count, n), draw.pick("ddof", 0, 1, 0.5)
-    enclosed = draw.pick("enclosed", 0, groups_enclosed.ENCLOSED_GROUPS)
+    enclosed = draw.pick("enclosed", 0, MOST_ENCLOSED)
 
-    @patch.object(groups_enclosed, "ENCLOSED_GROUPS", enclosed)
+    @enclosing_groups(enclosed)
     def function(xp: ModuleType, x: dict) -> list:
         index = xp.asarray(labels)
         if name == "ExactSum.add_groups":
