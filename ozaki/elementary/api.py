@@ -64,21 +64,34 @@ def _as_they_lie(name: str, *x: Any) -> Any:
     first, on_gpu = arrays[0], is_cupy(arrays[0])
     if not (on_gpu or type(first) is np.ndarray):
         return None
-    kind, shape = first.dtype, first.shape
+    kind = first.dtype
     if not (kind is _FLOAT64 or kind is _FLOAT32) or not is_default():
         return None
     for a in arrays:
-        if type(a) is not type(first) or a.dtype is not kind or a.shape != shape:
+        if type(a) is not type(first) or a.dtype is not kind:
             return None
         if not (a.flags.c_contiguous or (a.ndim == 1 and not on_gpu)):
             return None
     if on_gpu:
         here = device_of(first) is device_of(None)  # no context has to be entered
         return _of_vector(name, first) if here and len(arrays) == 1 else None
-    if not 0 < first.size <= FEW_ARGUMENTS or not all(a.flags.aligned for a in arrays):
-        return None
-    out = np.empty(shape, kind)
-    evaluate_few(name, [np.ascontiguousarray(a).reshape(-1) for a in arrays], out.reshape(-1))
+    return _of_few(name, arrays)
+
+
+def _of_few(name: str, arrays: list[np.ndarray]) -> Any:
+    """Return values of few numbers of one shape, or of single ones beside such; None of all others."""
+    shape = max(arrays, key=lambda a: (a.ndim, a.size)).shape
+    vectors = []
+    for a in arrays:
+        if a.shape != shape:
+            if a.size != 1:
+                return None
+            a = np.full(shape, a.reshape(()))
+        if not 0 < a.size <= FEW_ARGUMENTS or not a.flags.aligned:
+            return None
+        vectors.append(np.ascontiguousarray(a).reshape(-1))
+    out = np.empty(shape, arrays[0].dtype)
+    evaluate_few(name, vectors, out.reshape(-1))
     return out if shape else out[()]
 
 
