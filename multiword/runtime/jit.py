@@ -148,9 +148,10 @@ class _Files:
         """Do nothing: numba calls this when it compiles anew, and files are replaced."""
 
     def _paths(self, codegen: Any) -> list[Path]:
-        """Return the files, of this processor's own: a cluster's machines may share a folder."""
+        """Return the files, for this processor and these settings: jobs on a cluster may share a folder."""
         name = f"{self._function.__module__}.{self._function.__qualname__}"
-        variant = sha256(f"{name}{self._variant}{codegen.magic_tuple()}".encode()).hexdigest()[:16]
+        of = f"{name}{self._variant}{codegen.magic_tuple()}{_settings()}"
+        variant = sha256(of.encode()).hexdigest()[:16]
         portable = re.sub(r"[^\w.]", "", name)  # Windows has no files called <locals>
         return [folder / f"{portable}-{variant}.ozaki" for folder in folders()]
 
@@ -177,11 +178,24 @@ def _modules(function: Any) -> Iterator[str]:
 def _stamp(modules: frozenset[str]) -> bytes:
     """Return a hash of all that functions of these modules may be made of, and of what compiles them."""
     versions = platform.python_version(), np.__version__, numba.__version__, llvmlite.__version__
-    settings = sorted(
-        x for x in os.environ.items() if x[0].startswith("NUMBA_") and x[0] != "NUMBA_CACHE_DIR"
+    return sha256(repr((versions, digest_of(modules | {__name__}))).encode()).digest()
+
+
+_OF_NO_CODE = frozenset(
+    f"NUMBA_{name}"
+    for name in (
+        *("CACHE_DIR", "NUM_THREADS", "THREADING_LAYER", "THREADING_LAYER_PRIORITY", "WARNINGS"),
+        *("DISABLE_PERFORMANCE_WARNINGS", "DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "COLOR_SCHEME"),
+        *("FULL_TRACEBACKS", "DEVELOPER_MODE", "SHOW_HELP"),
     )
-    sources = digest_of(modules | {__name__})
-    return sha256(repr((versions, settings, sources)).encode()).digest()
+)
+"""Settings of numba's that do not change what it compiles."""
+
+
+@cache
+def _settings() -> list[tuple[str, str]]:
+    """Return the other settings of numba's, as they were when the first function was asked for."""
+    return sorted(x for x in os.environ.items() if x[0].startswith("NUMBA_") and x[0] not in _OF_NO_CODE)
 
 
 def _read(path: Path, expected: bytes) -> bytes | None:

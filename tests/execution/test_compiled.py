@@ -268,6 +268,19 @@ class TestFiles:
     def test_another_process_finds_them(self, tmp_path, files, expected):
         assert run(FROM_DISK + THREE, NUMBA_CACHE_DIR=str(tmp_path)) == expected[THREE]
 
+    def test_settings_that_change_no_code_find_them(self, tmp_path, files, expected):
+        changed = {"NUMBA_NUM_THREADS": "1", "NUMBA_THREADING_LAYER": "workqueue"}
+        assert run(FROM_DISK + THREE, NUMBA_CACHE_DIR=str(tmp_path), **changed) == expected[THREE]
+
+    def test_settings_that_change_code_keep_files_of_their_own(self, tmp_path):
+        """Beside the others, which stay."""
+        code = "import ozaki.random.philox_numba; print(1)"
+        for changed in ({}, {"NUMBA_OPT": "2"}):
+            run(code, NUMBA_CACHE_DIR=str(tmp_path), **changed)
+        names = [path.name.rsplit("-", 1)[0] for path in tmp_path.rglob("*.ozaki")]
+        assert names
+        assert all(names.count(name) == 2 for name in names)
+
     def test_damaged_and_stale_ones_are_replaced(self, tmp_path, files, expected):
         """Short, overwritten and stale ones; an empty one is as short as can be."""
         damages = (lambda x: b"", lambda x: x[:-99] + bytes(99), lambda x: bytes(32) + x[32:])
