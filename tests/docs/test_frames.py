@@ -66,7 +66,7 @@ def test_polars_examples_run():
 
 def aggregation(dd):
     """What the page on clusters makes with `dd.Aggregation`."""
-    (code,) = examples(DOCS / "clusters.md", "{.python .pyarrow}")
+    code, *_ = examples(DOCS / "clusters.md", "{.python .pyarrow}")
     (made,) = (e.source for e in DocTestParser().get_examples(dedent(code)) if "dd.Aggregation" in e.source)
     names = {"dd": dd, "ozaki": ozaki, "reduce": reduce}
     exec(compile(ast.parse(made), "clusters.md", "exec"), names)

@@ -117,7 +117,7 @@ def test_the_release_has_every_file_and_works_without_the_checkout(built, tmp_pa
     assert version == PROJECT["version"]
     sources = (p.read_text() for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
     text = "".join(sources)
-    declared = set(re.findall(r'\bKernel\(\s*"(\w+)"', text))
+    declared = set(re.findall(r'\b(?:Kernel|_reconstructing)\(\s*"(\w+)"', text))
     assert len(declared) > 10
     assert declared == set(re.findall(r"\w+", kernels))
     assert tables == "[True, True]"
