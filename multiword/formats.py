@@ -48,9 +48,14 @@ class Format:
         return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.emax
 
     @property
+    def last_place(self) -> int:
+        """The exponent of the smallest positive number, of which all others are multiples."""
+        return self.emin - self.precision + 1
+
+    @property
     def smallest_subnormal(self) -> float:
         """The smallest positive number."""
-        return 2.0 ** (self.emin - self.precision + 1)
+        return 2.0**self.last_place
 
 
 FORMATS: dict[str, Format] = {

@@ -162,4 +162,4 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
     left = xp.abs(values - xp.trunc(values / unit) * unit)
     left = xp.where(left == 0, xp.ldexp(1.0, exponent - _FP32_STORED - 1), left)
     second = xp.frexp(left)[1] - 1 + scale
-    return int((second < fmt.emin - fmt.precision + 1).sum()), int((second < fmt.emin).sum())
+    return int((second < fmt.last_place).sum()), int((second < fmt.emin).sum())

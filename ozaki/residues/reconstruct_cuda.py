@@ -201,7 +201,7 @@ def reconstruct_on_device(
         rows=m,
         columns=n,
         precision=target.precision,
-        smallest=target.emin - target.precision + 1,
+        smallest=target.last_place,
         symmetric=int(symmetric),
     )
     kernel = _RECONSTRUCT if len(words) == 1 else _RECONSTRUCT_WORDS

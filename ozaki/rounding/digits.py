@@ -47,7 +47,7 @@ def round_digits(
         shape, out = digits.shape[1:], np.empty(digits[0].size)
         exponents = np.broadcast_to(np.asarray(exponent, np.int64), shape).ravel()
         digits = np.ascontiguousarray(digits).reshape(len(digits), -1)
-        formats = target.precision, last_place(target), np.empty(len(digits), np.int64)
+        formats = target.precision, target.last_place, np.empty(len(digits), np.int64)
         form.round_digits(digits, base_bits, exponents, *formats, out)
         return out.reshape(shape)
     magnitude, negative = _sign_and_magnitude(digits, base_bits)
@@ -64,11 +64,6 @@ def carry(digits: np.ndarray, base_bits: int) -> np.ndarray:
         high += low >> base_bits
         low &= mask
     return digits
-
-
-def last_place(target: Format) -> int:
-    """The exponent of a format's smallest subnormal number."""
-    return target.emin - target.precision + 1
 
 
 def _sign_and_magnitude(digits: np.ndarray, base_bits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +104,7 @@ def _round_window(
     one = np.uint64(1)
     length = bit_length(window) + rest_bits
     # The last place of the result: precision bits below the leading one, or the subnormals' last place.
-    shift = np.maximum(np.maximum(length - target.precision, last_place(target) - scale), 0)
+    shift = np.maximum(np.maximum(length - target.precision, target.last_place - scale), 0)
     # Bits cut from the window: where these are all 64, NumPy's shifts leave nothing, as they should.
     high = np.clip(shift - rest_bits, 0, 64).astype(np.uint64)
     low = np.minimum(shift, rest_bits).astype(np.uint64)  # bits cut from the rest
@@ -150,7 +145,7 @@ def _round_digits_device(digits: Array, base_bits: int, exponent: Array | int, t
     out = xp.empty(digits.shape[1:], xp.float64)
     bits = base_bits * (len(digits) - 1) + 64
     sizes = (np.int64(out.size), np.int32(len(digits)), np.int32(base_bits))
-    formats = (np.int32(target.precision), np.int32(last_place(target)))
+    formats = (np.int32(target.precision), np.int32(target.last_place))
     grid = (min(1 << 16, -(-out.size // 256)),)
     _ROUND_DIGITS(
         grid, (256,), (digits, *sizes, exponents, np.int32(exponent), *formats, out), LIMBS=-(-bits // 64)

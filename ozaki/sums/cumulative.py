@@ -34,7 +34,6 @@ from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.options import integer
 from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import (
     DType,
     Out,
@@ -241,7 +240,7 @@ def _piece(
             tiles=tiles,
             carry=carry,
             precision=target.precision,
-            smallest=last_place(target),
+            smallest=target.last_place,
         )
         running_sums_kernel((-(-count // _THREADS),), (_THREADS,), (parameters,), **chosen)
 

@@ -57,8 +57,8 @@ def product_tables(system: ResidueSystem) -> Tables:
 
 def rounding_fields(target: Format) -> dict[str, int]:
     """Those of a product's record that tell the format of its results: float32, unless that is fp64."""
-    last_place = target.emin - target.precision + 1
-    return {"single": target.precision < 53, "precision": target.precision, "last_place": last_place}
+    single = target.precision < 53
+    return {"single": single, "precision": target.precision, "last_place": target.last_place}
 
 
 @lru_cache(512)

@@ -21,7 +21,6 @@ from multiword.runtime.arrays import Array
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.product.factor import Factor
-from ozaki.rounding.digits import last_place
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.schemes import ProductSpecification
 
@@ -87,7 +86,7 @@ class LimbProduct(Struct):
             n=n,
             k=k,
             precision=target.precision,
-            smallest=last_place(target),
+            smallest=target.last_place,
         )
 
 

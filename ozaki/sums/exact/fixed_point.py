@@ -19,7 +19,7 @@ import numpy as np
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, where_lies
 from multiword.runtime.kernels import Kernel
-from ozaki.rounding.digits import last_place, round_digits
+from ozaki.rounding.digits import round_digits
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.levels import TOGETHER, WORD
 from ozaki.tuning import INTEGER_RATIOS
@@ -62,7 +62,7 @@ class DigitRange:
         >>> DigitRange.of(FORMATS["fp64"])
         DigitRange(exponent=-2148, digits=134)
         """
-        lowest = 2 * (source.emin - source.precision + 1)
+        lowest = 2 * source.last_place
         highest = 2 * (source.emax + 1) + 64
         return cls(lowest, -(-(highest - lowest) // DIGIT_BITS))
 
@@ -120,7 +120,7 @@ class Rounding(NamedTuple):
             value, exponent = (root << 1) | (root * root != value), exponent // 2 - 1
         if not value:
             return 0.0
-        drop = max(value.bit_length() - self.target.precision, last_place(self.target) - exponent)
+        drop = max(value.bit_length() - self.target.precision, self.target.last_place - exponent)
         significand, cut, half = value >> drop, value & ((1 << drop) - 1), 1 << (drop - 1)
         significand += cut > half or (cut == half and significand & 1)
         try:

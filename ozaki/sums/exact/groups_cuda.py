@@ -11,7 +11,6 @@ from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel
-from ozaki.rounding.digits import last_place
 from ozaki.sums.exact.extraction import HUGE, TINY
 from ozaki.sums.exact.fixed_point import FLAG_CONSTANTS
 from ozaki.sums.exact.levels import GROUPS, HIGHEST, SLACK
@@ -92,7 +91,7 @@ def rounded_sums(x: Array, labels: Array, groups: int, lane_bits: int, target: F
     _launch(_GROUPED, x.size, arguments, x.dtype.name)
     width = min(lanes, 32)  # both are powers of two
     sizes = np.int64(groups), np.int32(width)
-    formats = np.int32(target.precision), np.int32(last_place(target))
+    formats = np.int32(target.precision), np.int32(target.last_place)
     arguments = words, np.int64(lanes), lowest, *sizes, flags, largest, *formats, out
     _launch(_ROUNDED_GROUPS, groups * width, arguments)
     return None if noted.get().any() else out

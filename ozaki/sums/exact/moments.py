@@ -22,7 +22,6 @@ from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.options import exactly
 from multiword.runtime.readback import Readback
 from ozaki.rounding.conversion import joined
-from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import format_of
 from ozaki.sums.exact.extraction import SOURCES, constants
 from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, Rounding
@@ -248,7 +247,7 @@ def _parameters(arrays: tuple[Array, Array], result: Array, rounding: Rounding, 
     }
     values |= {"x": arrays[0], "w": arrays[1], "result": result, "outputs": result.size}
     values |= {"root": int(rounding.root), "precision": rounding.target.precision}
-    return Variances(**values | {"smallest": last_place(rounding.target)} | given)
+    return Variances(**values | {"smallest": rounding.target.last_place} | given)
 
 
 def group_variances(

@@ -19,7 +19,6 @@ from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import capturing
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
-from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import format_of
 from ozaki.sums.exact.extraction import SOURCES, constants
 from ozaki.sums.exact.fixed_point import DigitRange
@@ -93,7 +92,7 @@ def prefix_sums(x: Array, target: Format) -> Array | None:
         result=result,
         pair=int(rows.pair),
         precision=target.precision,
-        smallest=last_place(target),
+        smallest=target.last_place,
         parts=parts,
     )
     grid = (-(-outputs // (_THREADS // lanes)) * parts,)

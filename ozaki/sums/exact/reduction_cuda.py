@@ -25,7 +25,6 @@ from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Instance, Kernel, Struct
 from multiword.runtime.scoped import Scoped
 from ozaki.rounding.conversion import narrow
-from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import format_of
 from ozaki.sums.exact.accumulator import Superaccumulator, digits_in_use
 from ozaki.sums.exact.extraction import constants
@@ -354,7 +353,7 @@ def _prepared(
         divisor=rounding.divisor,
         root=rounding.root,
         precision=rounding.target.precision,
-        smallest=last_place(rounding.target),
+        smallest=rounding.target.last_place,
     )
     chosen = constants(terms.dtype, digits, terms.product, terms.square, **launch.form)
     return launch.kernel.instance(**chosen), parameters
