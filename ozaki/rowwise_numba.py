@@ -32,7 +32,7 @@ REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
 """Functions with one result a row, and those that take a weight and a bias."""
 
 NOT_FINITE, LEAST_FINITE = 0x7F800000, -0x7F800000
-"""The keys of Inf and of the least finite number (`largest_key`)."""
+"""The keys of Inf and of the least finite number (`largest_of`)."""
 
 
 @jit(void(ROW, float64, float64[::1]), inner=True, fastmath={"contract"})
@@ -81,22 +81,20 @@ def bits(x):
     return np.float32(x).view(np.int32)
 
 
-@jit(int64(ROW), inner=True)
-def largest_key(x):
-    """Return the largest of keys, integers that order as numbers do; that of Inf where there is a NaN."""
+@jit(float64(ROW), inner=True)
+def largest_of(x):
+    """Return the largest number; NaN if that is not finite, or a number is NaN.
+
+    It is found among keys, integers that order as numbers do: compilers have vectors for them.
+    """
     most, least = np.int32(-0x7FFFFFFF), np.int32(0x7FFFFFFF)
     for j in range(len(x)):
         key = bits(np.float64(x[j]))
         key = np.int32(key ^ ((key >> 31) & 0x7FFFFFFF))
         most, least = max(most, key), min(least, key)
-    return NOT_FINITE if least < LEAST_FINITE - 1 else most
-
-
-@jit(float64(int64), inner=True)
-def number_of(key):
-    """Return the number of a key."""
-    key = np.int32(key)
-    return np.float64(np.int32(key ^ ((key >> 31) & 0x7FFFFFFF)).view(np.float32))
+    if not LEAST_FINITE <= most < NOT_FINITE or least < LEAST_FINITE - 1:
+        return np.nan
+    return np.float64(np.int32(most ^ ((most >> 31) & 0x7FFFFFFF)).view(np.float32))
 
 
 @jit(float64(int64), inner=True)
@@ -105,7 +103,7 @@ def error_of(n):
 
     There the additions take 40 of 512 u, here n.
     """
-    return (512 + n) * 2.0**-53
+    return (512 + n) * U
 
 
 @jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
@@ -113,10 +111,10 @@ def softmax(x, out, doubt, powers):
     """Write softmax of rows, and to `doubt` which are in doubt."""
     error = error_of(x.shape[1])
     for i in range(len(x)):
-        key = largest_key(x[i])
-        doubt[i] = not LEAST_FINITE <= key < NOT_FINITE
+        largest = largest_of(x[i])
+        doubt[i] = largest != largest
         if not doubt[i]:
-            write_powers(x[i], number_of(key), powers)
+            write_powers(x[i], largest, powers)
             inverse = 1 / sum_of(powers)
             least, greatest, unlike = inverse * (1 - error), inverse * (1 + error), False
             for j in range(x.shape[1]):
@@ -126,31 +124,31 @@ def softmax(x, out, doubt, powers):
             doubt[i] = unlike
 
 
-@jit(float64(ROW, float64, float64[::1]), inner=True)
-def sum_but_one(x, largest, powers):
-    """Return the sum of the powers of all numbers but for one of the largest."""
+@jit(types.UniTuple(float64, 2)(ROW, float64, float64[::1]), inner=True)
+def logarithm_of(x, largest, powers):
+    """Return bounds of the logarithm of the sum of all powers, of which one of the largest is exactly 1."""
     write_powers(x, largest, powers)
     equal = 0
     for j in range(len(x)):
         same = x[j] == largest
         powers[j] = 0.0 if same else powers[j]
         equal += same
-    return sum_of(powers) + (equal - 1)
+    total, error = sum_of(powers) + (equal - 1), error_of(len(x))
+    if total < FINEST:
+        return 0.0, 2 * FINEST
+    logarithm = math.log1p(total)
+    return logarithm * (1 - error), logarithm * (1 + error)
 
 
 @jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def log_softmax(x, out, doubt, powers):
     """As `softmax`, for its logarithm."""
-    error = error_of(x.shape[1])
     for i in range(len(x)):
-        key = largest_key(x[i])
-        doubt[i] = not LEAST_FINITE <= key < NOT_FINITE
+        largest = largest_of(x[i])
+        doubt[i] = largest != largest
         if not doubt[i]:
-            largest = number_of(key)
-            total = sum_but_one(x[i], largest, powers)
-            logarithm, unlike = math.log1p(total), False
-            least = 0.0 if total < FINEST else logarithm * (1 - error)
-            greatest = 2 * FINEST if total < FINEST else logarithm * (1 + error)
+            least, greatest = logarithm_of(x[i], largest, powers)
+            unlike = False
             for j in range(x.shape[1]):
                 d = np.float64(x[i, j]) - largest
                 unlike |= bits(d - greatest) != bits(d - least)
@@ -161,16 +159,11 @@ def log_softmax(x, out, doubt, powers):
 @jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def logsumexp(x, out, doubt, powers):
     """As `softmax`, for the logarithm of the sum, one result a row."""
-    error = error_of(x.shape[1])
     for i in range(len(x)):
-        key = largest_key(x[i])
-        doubt[i] = not LEAST_FINITE <= key < NOT_FINITE
+        largest = largest_of(x[i])
+        doubt[i] = largest != largest
         if not doubt[i]:
-            largest = number_of(key)
-            total = sum_but_one(x[i], largest, powers)
-            logarithm = math.log1p(total)
-            least = 0.0 if total < FINEST else logarithm * (1 - error)
-            greatest = 2 * FINEST if total < FINEST else logarithm * (1 + error)
+            least, greatest = logarithm_of(x[i], largest, powers)
             out[i, 0] = np.float32(largest + least)
             doubt[i] = bits(largest + least) != bits(largest + greatest)
 

@@ -131,15 +131,13 @@ def _is_read_as_it_is(a: Tensor, b: Tensor) -> bool:
 def _as_half(x: Array, dtype: torch.dtype) -> Array:
     """Return float32 numbers of a half's format, or beyond its range, in its dtype.
 
-    A CPU's own conversion to bfloat16, which has the upper bits of float32, may lose subnormal numbers.
+    A GPU keeps subnormal numbers in PyTorch's conversion, and a CPU in NumPy's.
     """
-    if is_cupy(x):
-        half = array_of(tensor_of(x).to(dtype))
-        put_one_nan(half)
-        return half
-    if dtype is torch.bfloat16:
-        return (x.view(np.uint32) >> 16).astype(np.uint16).view(HALVES[dtype].dtype)
-    return round_to(x, HALVES[dtype])
+    if not is_cupy(x):
+        return round_to(x, HALVES[dtype])
+    half = array_of(tensor_of(x).to(dtype))
+    put_one_nan(half)
+    return half
 
 
 def _multiplied(left: Array, right: Array, request: Request) -> Array:
