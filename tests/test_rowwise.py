@@ -107,6 +107,25 @@ def test_what_is_enclosed_has_the_bits_of_exact_sums(n, monkeypatch):
             assert all(same(one, call(x)) for one, call in zip(found, calls, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("name", "seed", "row"), [("softmax", 16, 11381), ("layer_norm", 969, 861), ("rms_norm", 523, 702)]
+)
+def test_rows_that_plain_float64_would_round_wrong(name, seed, row, monkeypatch):
+    """Found among 10⁹ numbers or so; their errors are below what the bound allows."""
+    x = np.random.default_rng(seed).standard_normal((1 << 14, 64)).astype(np.float32)[row : row + 1]
+    found = getattr(ozaki, name)(x, 1)
+    monkeypatch.setattr(rowwise_host, "MOST_ENCLOSED", 0)
+    assert same(found, getattr(ozaki, name)(x, 1))
+
+
+@pytest.mark.parametrize("name", ["log_softmax", "logsumexp"])
+def test_logarithms_that_plain_float64_would_round_wrong(name, monkeypatch):
+    x = np.array([[0.0, float.fromhex("-0x1.5776bap+3")]], np.float32)
+    found = getattr(ozaki, name)(x, 1)
+    monkeypatch.setattr(rowwise_host, "MOST_ENCLOSED", 0)
+    assert same(found, getattr(ozaki, name)(x, 1))
+
+
 def test_memory_of_every_kind():
     """Read-only, not aligned, of other byte order, reversed: rows, weights and biases."""
     x, weight, bias = drawn("", 40, 8, dtype=np.float32), *drawn("", 2, 8, dtype=np.float32)

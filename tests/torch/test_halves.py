@@ -6,8 +6,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import ozaki.torch  # noqa: E402
+from multiword.engines.moduli import residue_system  # noqa: E402
+from multiword.formats import FORMATS  # noqa: E402
 from multiword.rounding import round_to  # noqa: E402
 from ozaki.definition.products import product  # noqa: E402
+from ozaki.product.steps import norm_widths  # noqa: E402
+from ozaki.scaling.scales import norm_limit  # noqa: E402
 
 NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 DTYPES = pytest.mark.parametrize("dtype", NAMES)
@@ -99,6 +103,22 @@ def test_errors_are_within_the_bound(dtype):
     u = torch.finfo(dtype).eps / 2
     bound = 500**0.5 * u * torch.outer(a.norm(dim=1), b.norm(dim=0)) + u * found.abs()
     assert bool(((found - a @ b).abs() <= bound).all())
+
+
+@pytest.mark.parametrize(("name", "moduli"), [("fp16", 5), ("bf16", 4)])
+def test_moduli_of_norm_limits(name, moduli):
+    for k in (1, 100, 4096, 1 << 22):
+        _, log2_product = norm_widths(norm_limit(FORMATS[name], k), k, 0)
+        assert len(residue_system("int8", log2_product, k, 1).moduli) == moduli
+
+
+@DTYPES
+def test_rows_lose_little_beside_the_last_rounding(dtype):
+    a, b = (torch.randn(30, 4096, generator=torch.Generator().manual_seed(s)).to(dtype) for s in (0, 1))
+    with ozaki.torch.reproducible(dtypes=dtype):
+        found = (a @ b.T).double()
+    exact = a.double() @ b.double().T  # its errors are far below
+    assert (found - exact).norm() < 1.1 * (exact.to(dtype).double() - exact).norm()
 
 
 @DTYPES
