@@ -7,13 +7,15 @@ that the test suite can compile them all for every architecture without a GPU.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -259,14 +261,39 @@ def literal(x: float) -> str:
 
 
 def _compile_for(kernel: Kernel, architecture: str, options: tuple[str, ...]) -> Any:
-    """Return the function, compiled for an architecture that CuPy itself does not ask for."""
+    """Return the function, compiled for an architecture that CuPy itself does not ask for.
+
+    What is compiled is kept in CuPy's folder of compiled kernels, as all others are, and not compiled again.
+    """
     cupy = import_cupy()
-    program = cupy.cuda.nvrtc.createProgram(kernel.source, kernel.file.name, (), ())
-    cupy.cuda.nvrtc.compileProgram(program, (*options, f"--gpu-architecture={architecture}"))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cupy.cuda.nvrtc.getCUBIN(program))
-        cupy.cuda.nvrtc.destroyProgram(program)
+    source, options = kernel.source, (*options, f"--gpu-architecture={architecture}")
+    identity = repr((source, options, cupy.cuda.nvrtc.getVersion()))
+    name = f"{sha256(identity.encode()).hexdigest()}.cubin"
+    with TemporaryDirectory() as elsewhere:
+        path = _compiled_kernels() / name
+        if not path.exists():
+            program = cupy.cuda.nvrtc.createProgram(source, kernel.file.name, (), ())
+            cupy.cuda.nvrtc.compileProgram(program, options)
+            path = _keep(cupy.cuda.nvrtc.getCUBIN(program), path, Path(elsewhere) / name)
+            cupy.cuda.nvrtc.destroyProgram(program)
         function = cupy.RawModule(path=str(path)).get_function(kernel.name)
         function.compile()  # loads it
     return function
+
+
+def _compiled_kernels() -> Path:
+    """Return the folder in which CuPy keeps what it has compiled."""
+    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
+
+
+def _keep(content: bytes, path: Path, otherwise: Path) -> Path:
+    """Write a file at once, whatever other processes do; return its path, another if it cannot be there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError:
+        path = otherwise
+        path.write_bytes(content)
+    return path
