@@ -61,7 +61,7 @@ def add(exact, model, x, y, parts, synchronized=False):
 
 
 def bits(model):
-    return [p.grad.numpy().tobytes() for p in model.parameters()]
+    return [p.grad.cpu().numpy().tobytes() for p in model.parameters()]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -156,12 +156,15 @@ def test_random_numbers_of_a_part_are_those_of_the_batch(draw):
     assert torch.equal(torch.cat(parts), whole)
 
 
-def worker(rank, path):
+def worker(rank, path, backend):
     """Every second part of two samples: by the hook of DistributedDataParallel, then by `all_reduce`."""
     torch.set_num_threads(1)
     store = f"file://{path}/store"
-    torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
-    net, x, y = made("images")
+    torch.distributed.init_process_group(backend, init_method=store, rank=rank, world_size=2)
+    device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+    if backend == "nccl":
+        torch.cuda.set_device(device)
+    net, x, y = (of.to(device) for of in made("images"))
     model, parts = nn.parallel.DistributedDataParallel(net), [(2 * i, 2) for i in range(rank, 4, 2)]
     exact = ozaki.torch.ExactGradients(net.parameters())
     exact.attach(model)
@@ -178,12 +181,18 @@ def worker(rank, path):
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.slow
-def test_workers_have_the_gradients_of_one(tmp_path):
+ON_TWO_GPUS = [pytest.mark.gpu, pytest.mark.two_gpus]
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("gloo", marks=pytest.mark.slow), pytest.param("nccl", marks=ON_TWO_GPUS)],
+)
+def test_workers_have_the_gradients_of_one(tmp_path, backend):
     model, x, y = made("images")
     exact = ozaki.torch.ExactGradients(model.parameters())
     add(exact, model, x, y, [(0, 8)])
     exact.write()
-    torch.multiprocessing.spawn(worker, (str(tmp_path),), nprocs=2)
+    torch.multiprocessing.spawn(worker, (str(tmp_path), backend), nprocs=2)
     for rank in range(2):
         assert torch.load(tmp_path / str(rank)) == [bits(model)] * 3
