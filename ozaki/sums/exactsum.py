@@ -163,9 +163,19 @@ class ExactSum:
             raise ValueError(f"a and b must be (m, k) and (k, n) matrices, got {a.shape} and {b.shape}")
         if self.shape != (a.shape[0], b.shape[1]):
             raise ValueError(f"the product must have shape {self.shape}, got {(a.shape[0], b.shape[1])}")
+        return self.add_matmul_at(a, b, 0)
+
+    @on_device_of_arrays
+    def add_matmul_at(self, a: Array, b: Array, at: Array | int) -> ExactSum:
+        """Add a product, as `add_matmul`, to some elements of a real sum; shapes are not checked.
+
+        at : where each of its elements goes, both in C order, no two to one; or where the first does, and the
+            others after it.
+        """
         total = Superaccumulator(self._sums.range, self._sums.flags.size, namespace(a))
         total.merge(self._sums)
-        for columns, value in product_digits(a, b):
+        for part, value in product_digits(a, b):
+            columns = slice(at + part.start, at + part.stop) if isinstance(at, int) else at[part]
             total.add(value, columns)
         self._sums = total
         return self

@@ -14,7 +14,6 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -197,13 +196,10 @@ def _correlated(
 def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSum) -> None:
     """Add the exact products of which `_correlated` returns the rounded sums."""
     groups, outputs, _ = rows.shape
-    elements = np.arange(prod(total.shape)).reshape(groups, outputs, -1, prod(kernel))
+    elements = torch.arange(prod(total.shape), device=rows.device).reshape(groups, outputs, -1, prod(kernel))
     for places, matrix in _columns(windows, kernel):
-        for left, right, at in zip(rows, matrix, elements[..., places], strict=True):
-            part = ExactSum(total.dtype, (outputs, right.shape[1])).add_matmul(
-                array_of(left), array_of(right)
-            )
-            total.merge_at(part, at.transpose(0, 2, 1).reshape(-1))
+        for left, right, at in zip(rows, matrix, elements[..., places].mT, strict=True):
+            total.add_matmul_at(*map(array_of, (left, right, at.reshape(-1))))
 
 
 def _columns(windows: Tensor, kernel: Sizes) -> Iterator[tuple[slice, Tensor]]:

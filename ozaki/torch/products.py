@@ -50,8 +50,7 @@ def _add_products(a: Tensor, b: Tensor, total: ExactSum) -> None:
         return
     size = total.shape[1] * total.shape[2]
     for i, (left, right) in enumerate(zip(a, b, strict=True)):
-        each = ExactSum(total.dtype, total.shape[1:]).add_matmul(array_of(left), array_of(right))
-        total.merge_at(each, slice(i * size, (i + 1) * size))
+        total.add_matmul_at(array_of(left), array_of(right), i * size)
 
 
 def _sum_of_products(

@@ -11,7 +11,7 @@ import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
 from ozaki.sums import cumulative, groups_skipping
-from ozaki.sums.exact import groups, moments, reduction_cuda
+from ozaki.sums.exact import groups, matrix_products, moments, reduction_cuda
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands
@@ -19,6 +19,7 @@ from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
 from tests.gpu.same import same_on_the_gpu
 from tests.oracle import nearest_root
+from tests.sums import test_matrix_products
 from tests.sums.test_enclosures import tiny_errors
 from tests.sums.test_exactsum import PARTS
 from tests.sums.test_fixedpoint import halfway_roots
@@ -594,3 +595,40 @@ def test_running_sums_of_many_short_rows_that_are_far_apart_take_little_memory(c
         result = ozaki.cumsum(x, axis=1)
     assert result[:50].get().tobytes() == expected.tobytes()
     assert result[-50:].get().tobytes() == ozaki.cumsum(x[-50:].get(), axis=1).tobytes()
+
+
+LAYOUTS = {
+    "rows": lambda xp, x: x,
+    "columns": lambda xp, x: xp.asfortranarray(x),
+    "steps": lambda xp, x: xp.repeat(x, 2, axis=0)[::2, ::-1],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_exact_products_have_the_hosts_state(cupy, dtype, layout, monkeypatch):
+    """Of numbers over the whole range, zeros, Inf and NaN; in parts; to elements in any order."""
+    a, b = (test_matrix_products.wide(*shape, dtype=dtype, seed=1) for shape in ((30, 90), (90, 14)))
+    a[3, 4], b[5, 6], b[7, 1] = np.inf, -np.inf, np.nan
+    at = np.random.default_rng(3).permutation(30 * 14)
+    for elements in (matrix_products.ELEMENTS, 40):
+        monkeypatch.setattr(matrix_products, "ELEMENTS", elements)
+        states = []
+        for xp in (np, cupy):
+            x, y = (LAYOUTS[layout](xp, xp.asarray(z)) for z in (a, b))
+            total = ExactSum(dtype, (30, 14)).add_matmul(x, y)
+            total.add_matmul_at(x, y, xp.asarray(at)).add_matmul(x[:, :50], y[:50])
+            states.append(total.to_bytes())
+        assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("axis", [(0, 2), 1, (1, 2)])
+def test_variances_over_any_axes_are_made_on_the_gpu(cupy, dtype, axis, monkeypatch):
+    """Those of channels do not lie evenly in memory; no sums are taken to the host."""
+    x = np.random.default_rng(4).standard_normal((5, 6, 700)).astype(dtype)
+    expected = ozaki.var(x, axis=axis, ddof=1), ozaki.std(x.swapaxes(0, 2), axis=axis)
+    monkeypatch.setattr(reduction_cuda, "accumulated_on_device", None)
+    y = cupy.asarray(x)
+    found = ozaki.var(y, axis=axis, ddof=1), ozaki.std(y.swapaxes(0, 2), axis=axis)
+    assert [bits(v.get()) for v in found] == [bits(v) for v in expected]

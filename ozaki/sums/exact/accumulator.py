@@ -10,11 +10,13 @@ from __future__ import annotations
 from copy import copy
 from functools import reduce
 from operator import itemgetter
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel
 from ozaki.rounding.digits import carry
 from ozaki.rounding.error_free import product_error
 from ozaki.sums.exact.fixed_point import (
@@ -34,6 +36,14 @@ _PENDING_LIMIT = 1 << 28
 _SIGNED = 1 << (DIGIT_BITS - 1)
 
 Columns = np.ndarray | slice
+
+FILE = Path(__file__).with_suffix(".cu")
+_THREADS = 256
+_ADD = Kernel(
+    "add_fixed_point",
+    FILE,
+    equals="ozaki.sums.exact.accumulator.Superaccumulator.add",
+)
 
 
 class Superaccumulator:
@@ -80,8 +90,11 @@ class Superaccumulator:
 
     def add(self, sums: FixedPoint, columns: Columns = slice(None)) -> None:
         """Add exact values, of one unit, to these columns, each once."""
-        self.flags[columns] |= sums.flags
         exponent = int(sums.exponent)
+        if is_cupy(self.flags):
+            self._add_on_device(columns, sums, exponent - self.range.exponent)
+            return
+        self.flags[columns] |= sums.flags
         if sums.base_bits == DIGIT_BITS and exponent >= self.range.exponent:
             self._add_digits(columns, sums.digits, exponent)
             return
@@ -166,6 +179,25 @@ class Superaccumulator:
             digits = namespace(self.flags).zeros((1, self.flags.size), np.int64)
         exponent = self.range.exponent + DIGIT_BITS * (self.first + used.start)
         return FixedPoint(digits, DIGIT_BITS, exponent, self.flags)
+
+    def _add_on_device(self, columns: Columns, sums: FixedPoint, position: int) -> None:
+        """Add exact values in one launch; their unit is the range's bit of that position."""
+        digits, more = (namespace(x).ascontiguousarray(x) for x in map(self._here, (sums.digits, sums.flags)))
+        count, many = digits.shape
+        if count:
+            self._make_room(count)
+            end = max(position + sums.base_bits * (count - 1), 0) // DIGIT_BITS + 3
+            self._reach(max(position, 0) // DIGIT_BITS, end)
+        where, start = np.uint64(0), 0
+        if isinstance(columns, slice):
+            start = columns.indices(self.flags.size)[0]
+        else:
+            where = self._here(columns)
+        values = digits, np.int32(count), np.int32(sums.base_bits)
+        places = np.int64(position), np.int64(DIGIT_BITS * self.first)
+        sizes = np.int64(start), np.int64(many)
+        own = self.digits, np.int64(self.flags.size), self.flags
+        _ADD((-(-many // _THREADS),), (_THREADS,), (*values, *places, more, where, *sizes, *own))
 
     def _add_digits(self, columns: Columns, digits: np.ndarray, exponent: int) -> None:
         """Add digits of base 2**32, the first in units of 2**exponent, to columns, each once.

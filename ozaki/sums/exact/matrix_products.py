@@ -2,76 +2,163 @@
 
 A slice has the same `bits` places of all numbers of a matrix, as integers in float64. A product of two slices
 has no rounding error while k·2**(2·bits) <= 2**53, in whatever order it is added up (Ozaki, Ogita, Oishi and
-Rump, Error-free transformations of matrix multiplication, section 3). The places do not depend on what else
-is added, so products of parts of the inner dimension add up as integers.
+Rump, Error-free transformations of matrix multiplication, section 3). The sum of TOGETHER such products has
+none while TOGETHER·k·2**(2·bits) <= 2**53, and is one product: of slices side by side, and one below the
+other. The places do not depend on what else is added, so products of parts of the inner dimension add up as
+integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import frexp, isfinite
-from typing import Any
+from math import frexp
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, to_float64
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import scratch
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.parallel import empty_beside
 from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, flags_of
 
 INNER = 1 << 13
-"""The longest inner dimension of one product of slices, of 20 bits."""
+"""The longest inner dimension of one product of slices, of 18 bits."""
+
+TOGETHER = 8
+"""Products of slices that are added up in one product, at most."""
 
 ELEMENTS = 1 << 22
 """The most elements of a result, whose digits take memory, at once."""
 
-MODERATE = 900
-"""Exponents up to which compiled loops multiply by powers of two, which are normal numbers then."""
+LOOPS = "ozaki.sums.exact.matrix_products_numba"
+
+_TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+"""What loops and kernels read."""
+
+_THREADS, _MOST_BLOCKS = 256, 1 << 10
+
+FILE = Path(__file__).with_suffix(".cu")
+_PLACES, _CUT = (
+    Kernel(
+        name,
+        FILE,
+        tuple({"NUMBER": kind} for kind in _TYPES.values()),
+        equals="numpy.trunc",
+    )
+    for name in ("places_of_matrix", "cut_matrix")
+)
+
+
+class Places(NamedTuple):
+    """Where the finite numbers of a matrix that are not 0 lie: multiples of 2**last below 2**top.
+
+    Attributes
+    ----------
+    finite : whether all numbers are.
+    """
+
+    top: int
+    last: int
+    finite: bool
+
+    @classmethod
+    def found(cls, magnitude: int, lowest: int, others: int) -> Places:
+        """Return the places of what loops and kernels find, in the words of the kernel's comment."""
+        if not magnitude:
+            return cls(0, 0, not others)
+        return cls(frexp(np.int64(magnitude).view(np.float64))[1], 2048 - lowest, not others)
+
+    def slices(self, bits: int) -> int:
+        """Return how many slices of so many bits there are."""
+        return -(-(self.top - self.last) // bits)
 
 
 @dataclass(frozen=True)
 class Slices:
-    """A finite matrix, Σ parts[s]·2**(exponent + bits·s), of integers below 2**bits in magnitude."""
+    """The finite numbers of a matrix, Σ A_s·2**(exponent + bits·s), s < count, of integers below 2**bits.
 
-    parts: list[Array]
+    Attributes
+    ----------
+    matrix : [A_0, A_1, …] side by side of a left factor; of a right one below each other, the last first.
+    """
+
+    matrix: Array
     exponent: int
     bits: int
+    count: int
 
     @classmethod
-    def of(cls, x: Array, bits: int, most: float) -> Slices:
-        """Return the slices of a float64 matrix of this largest magnitude; none of zeros."""
-        parts, exponent, rest = list[Array](), frexp(most)[1], x
-        while most:
-            exponent -= bits
-            part, rest, most = _cut(rest, exponent)
-            parts.insert(0, part)
-        return cls(parts, exponent, bits)
+    def of(cls, x: Array, places: Places, bits: int, right: bool) -> Slices:
+        """Return the slices of a left or right factor."""
+        count, below = places.slices(bits), right
+        # On a GPU slices are below each other, since CuPy copies others; on a CPU as the matrix lies.
+        turned = not right if is_cupy(x) else abs(x.strides[0]) < abs(x.strides[1])
+        if turned:
+            x, below = x.T, not right
+        rows, columns = x.shape
+        matrix = empty_beside(x, (count * rows, columns) if below else (rows, count * columns), np.float64)
+        if below:
+            parts = matrix.reshape(count, rows, columns)
+        else:
+            parts = matrix.reshape(rows, count, columns).transpose(1, 0, 2)
+        if count:
+            _cut(x, places, bits, parts[::-1] if right else parts)
+        return cls(matrix.T if turned else matrix, places.last, bits, count)
 
 
-def _largest(x: Array) -> float:
-    """Return the largest magnitude; Inf or NaN if one is among the numbers, and 0 of none."""
-    if (loops := _loops(x)) is None:
-        return float(abs(x).max()) if x.size else 0.0
-    return float(np.int64(loops.largest(x.ravel("K").view(np.int64))).view(np.float64))
+def places_of(matrices: Sequence[Array]) -> list[Places]:
+    """Return the places of matrices of one kind."""
+    if not is_cupy(matrices[0]):
+        return [_places(x) for x in matrices]
+    found = import_cupy().zeros((len(matrices), 3), np.uint64)
+    for x, of in zip(matrices, found, strict=True):
+        _launch(_PLACES, x, of)
+    return [Places.found(*row) for row in found.tolist()]
 
 
-def _cut(x: Array, exponent: int) -> tuple[Array, Array, float]:
-    """Return numbers as integers in units of 2**exponent, cut towards zero, what is left, 0 if nothing."""
-    if (loops := _loops(x)) is not None and abs(exponent) <= MODERATE:
-        part, rest = _alike(x), _alike(x)
-        flat = (y.ravel("K") for y in (x, part, rest))
-        return part, rest, loops.cut(2.0**-exponent, 2.0**exponent, *flat)
-    xp = namespace(x)
-    part = xp.trunc(xp.ldexp(x, np.int32(-exponent)))  # it never exceeds x
-    rest = x - xp.ldexp(part, np.int32(exponent))  # exact: what is cut off is a number's leading bits
-    return part, rest, float(rest.any())
+def _places(x: np.ndarray) -> Places:
+    if (loops := compiled(LOOPS)) is not None:
+        found = np.zeros(3, np.int64)
+        loops.places(*_matrix(x), found)
+        return Places.found(*found.tolist())
+    numbers = x[np.isfinite(x) & (x != 0)]
+    finite = bool(np.isfinite(x).all())
+    if not numbers.size:
+        return Places(0, 0, finite)
+    fraction, exponent = np.frexp(numbers)
+    odd = np.ldexp(fraction, 53).astype(np.int64)
+    last = exponent + np.frexp((odd & -odd).astype(np.float64))[1] - 54
+    return Places(int(exponent.max()), int(last.min()), finite)
 
 
-def _loops(x: Array) -> Any:
-    """Return the compiled loops over the numbers of a matrix as they lie in memory, if there are some."""
-    plain = not is_cupy(x) and (x.flags.c_contiguous or x.flags.f_contiguous) and x.flags.aligned
-    return compiled("ozaki.sums.exact.matrix_products_numba") if plain else None
+def _cut(x: Array, places: Places, bits: int, parts: Array) -> None:
+    """Write to (s, m, n) parts the places of each number from last + bits·s on: integers below 2**bits."""
+    if is_cupy(x):
+        steps = [np.int64(step // parts.itemsize) for step in parts.strides]
+        sizes = np.int32(places.last), np.int32(bits), np.int32(len(parts))
+        _launch(_CUT, x, *sizes, parts, *steps)
+    elif (loops := compiled(LOOPS)) is not None:
+        loops.cut(*_matrix(x), places.last, bits, parts, *np.empty((2, x.shape[1])))
+    else:
+        rest = np.where(np.isfinite(x), x, 0.0)
+        for s in reversed(range(len(parts))):
+            np.trunc(np.ldexp(rest, -(places.last + bits * s)), out=parts[s])
+            rest -= np.ldexp(parts[s], places.last + bits * s)  # exact: leading places of a number are one
+
+
+def _matrix(x: np.ndarray) -> tuple[int, ...]:
+    """Return a matrix as loops take it."""
+    return x.ctypes.data, *x.shape, *x.strides, x.dtype == np.float32
+
+
+def _launch(kernel: Kernel, x: Array, *arguments: Any) -> None:
+    """Launch a kernel for each number of a matrix."""
+    steps = [np.int64(step // x.itemsize) for step in x.strides]
+    blocks = min(-(-x.size // _THREADS), _MOST_BLOCKS)
+    kernel((blocks,), (_THREADS,), (x, *map(np.int64, x.shape), *steps, *arguments), NUMBER=_TYPES[x.dtype])
 
 
 def product_digits(a: Array, b: Array) -> Iterator[tuple[slice, FixedPoint]]:
@@ -81,51 +168,37 @@ def product_digits(a: Array, b: Array) -> Iterator[tuple[slice, FixedPoint]]:
     ----------
     a, b : (m, k) and (k, n) arrays of real numbers that float64 holds.
     """
+    a, b = (x if x.dtype in _TYPES else to_float64(x) for x in (a, b))
     k, n = b.shape
+    step = max(1, ELEMENTS // max(1, n))
     for start in range(0, k, INNER):
-        left, right = a[:, start : start + INNER], b[start : start + INNER]
-        bits = (53 - (right.shape[0] - 1).bit_length()) // 2
-        cut, of_columns = _cut_finite(right, bits)
-        step = max(1, ELEMENTS // max(1, n))
-        for row in range(0, len(a), step):
-            rows = left[row : row + step]
-            slices, of_rows = _cut_finite(rows, bits)
-            plain = of_rows and of_columns
-            flags = namespace(a).full(len(rows) * n, ORDINARY) if plain else _flags(rows, right)
-            yield slice(row * n, row * n + flags.size), _digits(slices, cut, flags)
-
-
-def _cut_finite(x: Array, bits: int) -> tuple[Slices, bool]:
-    """Return the slices of a matrix, of its finite numbers alone, and whether these are all."""
-    x = _wide(x)
-    most = _largest(x)
-    if isfinite(most):
-        return Slices.of(x, bits, most), True
-    x = namespace(x).where(np.isfinite(x), x, 0.0)
-    return Slices.of(x, bits, _largest(x)), False
-
-
-def _wide(x: Array) -> Array:
-    """Return a matrix in float64, on a CPU as it lies in memory, in memory that is used again."""
-    if is_cupy(x) or x.dtype == np.float64:
-        return x.astype(np.float64, copy=False)
-    wide = _alike(x)
-    wide[...] = x
-    return wide
-
-
-def _alike(x: np.ndarray) -> np.ndarray:
-    """Return an empty float64 matrix that lies in memory as another one does."""
-    return scratch(x.T.shape).T if x.flags.f_contiguous else scratch(x.shape)
+        right = b[start : start + INNER]
+        blocks = [a[row : row + step, start : start + INNER] for row in range(0, len(a), step)]
+        bits = (53 - (TOGETHER * len(right) - 1).bit_length()) // 2
+        of_right, *of_blocks = places_of([right, *blocks])
+        columns, first = Slices.of(right, of_right, bits, True), 0
+        for rows, places in zip(blocks, of_blocks, strict=True):
+            plain, size = places.finite and of_right.finite, len(rows) * n
+            flags = namespace(a).full(size, ORDINARY) if plain else _flags(rows, right)
+            yield slice(first, first + size), _digits(Slices.of(rows, places, bits, False), columns, flags)
+            first += size
 
 
 def _digits(a: Slices, b: Slices, flags: Array) -> FixedPoint:
-    """Return the product of the slices: a digit for each sum of two places."""
-    count = max(1, len(a.parts) + len(b.parts) - 1)
-    digits = namespace(flags).zeros((count, flags.size), np.int64)
-    for s, left in enumerate(a.parts):
-        for t, right in enumerate(b.parts):
-            digits[s + t] += (left @ right).reshape(-1).astype(np.int64)
+    """Return the product of the slices: a digit for each sum d = s + t of two places, Σ A_s·B_t."""
+    count = a.count + b.count - 1 if a.count and b.count else 0
+    digits = namespace(flags).empty((count, flags.size), np.int64)
+    k = a.matrix.shape[1] // max(1, a.count)
+    for d in range(count):
+        first, end = max(0, d - b.count + 1), min(d + 1, a.count)
+        for s in range(first, end, TOGETHER):
+            some, place = min(TOGETHER, end - s), b.count - 1 - d + s  # of B_(d - s), which others follow
+            left, right = a.matrix[:, s * k : (s + some) * k], b.matrix[place * k : (place + some) * k]
+            part = (left @ right).reshape(-1)
+            if s == first:
+                digits[d] = part
+            else:
+                digits[d] += part.astype(np.int64)
     return FixedPoint(digits, a.bits, a.exponent + b.exponent, flags)
 
 

@@ -1,40 +1,63 @@
-"""Numbers of a matrix cut at a power of two, as `matrix_products` cuts them: compiled with numba."""
+"""Numbers of a matrix cut at powers of two, as `matrix_products` cuts them: compiled with numba."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int64, types
+from numba import float64, int64, void
 
+from multiword.runtime.addresses import read_double, read_single
+from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 
-MAGNITUDE = np.int64((1 << 63) - 1)
+MAGNITUDE, FRACTION = np.int64((1 << 63) - 1), np.int64((1 << 52) - 1)
+INFINITE = 2047
 
-Numbers = types.Array(float64, 1, "C", readonly=True)
-Words = types.Array(int64, 1, "C", readonly=True)
+MATRIX = (int64,) * 6
+"""The address of a matrix, its rows and columns, bytes from one to the next, and whether they are float32."""
 
-
-@jit(int64(Words))
-def largest(x):
-    """Return the bits of the largest magnitude of float64 numbers: that of Inf or NaN if one is among them.
-
-    Bits of magnitudes are in their order, and integers are compared in vectors.
-    """
-    most = np.int64(0)
-    for i in range(len(x)):
-        most = max(most, x[i] & MAGNITUDE)
-    return most
+LINE = float64[::1]
 
 
-@jit(float64(float64, float64, Numbers, float64[::1], float64[::1]))
-def cut(up, down, x, part, rest):
-    """Write the integers of x·up, towards zero, and the rest of x; return 0 if that is nothing.
+@jit(void(*MATRIX, int64[::1]))
+def places(address, rows, columns, row_step, column_step, single, found):
+    """Write what the kernel `places_of_matrix` does."""
+    most, last, others = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(rows):
+        for j in range(columns):
+            at = address + i * row_step + j * column_step
+            magnitude = np.float64(read_single(at) if single else read_double(at)).view(np.int64) & MAGNITUDE
+            field, odd = magnitude >> 52, magnitude & FRACTION
+            if field == INFINITE:
+                others = np.int64(1)
+            elif magnitude:
+                normal = np.int64(field > 0)
+                odd |= normal << 52
+                place = field + 1 - normal - 1075 + (np.float64(odd & -odd).view(np.int64) >> 52) - 1023
+                last = max(last, 2048 - place)
+                most = max(most, magnitude)
+    found[0], found[1], found[2] = most, last, others
 
-    down : 1/up, a power of two. rest : may be x.
-    """
-    some = 0
-    for i in range(len(x)):
-        integer = np.trunc(x[i] * up)
-        part[i] = integer
-        rest[i] = x[i] - integer * down
-        some += rest[i] != 0
-    return float(some)
+
+@jit(void(LINE, LINE, int64), inner=True)
+def cut_line(rest, part, exponent):
+    """Write the integers of rest·2**−exponent, cut towards zero, and take them off, by factors in range."""
+    some = exponent >> 1
+    up, again = POWERS[BIAS - some], POWERS[BIAS - (exponent - some)]
+    down, further = POWERS[BIAS + some], POWERS[BIAS + exponent - some]
+    for j in range(len(rest)):
+        part[j] = np.trunc(rest[j] * up * again)
+        rest[j] -= part[j] * down * further
+
+
+@jit(void(*MATRIX, int64, int64, float64[:, :, :], LINE, LINE))
+def cut(address, rows, columns, row_step, column_step, single, last, bits, parts, rest, part):
+    """Write what the kernel `cut_matrix` does; rest and part have room for a row."""
+    for i in range(rows):
+        for j in range(columns):
+            at = address + i * row_step + j * column_step
+            number = read_single(at) if single else read_double(at)
+            rest[j] = number if number - number == 0 else 0.0
+        for s in range(parts.shape[0] - 1, -1, -1):
+            cut_line(rest, part, last + bits * s)
+            for j in range(columns):
+                parts[s, i, j] = part[j]

@@ -26,7 +26,7 @@ from ozaki.sums.arguments import format_of
 from ozaki.sums.exact.extraction import SOURCES, constants
 from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, Rounding
 from ozaki.sums.exact.summands import Summands
-from ozaki.sums.exact.summands_cuda import Rows, in_place
+from ozaki.sums.exact.summands_cuda import Rows, in_place, packed
 
 MOST = 1 << 26
 """Numbers of an output, and of ddof, are fewer: see moments.cuh."""
@@ -123,8 +123,9 @@ def variances(
 ) -> Found | None:
     """Return the variances of a CuPy array over its first `reduced` axes, or their roots.
 
-    Undecided are those of numbers too far apart. None for numbers that are no floating-point ones, do not lie
-    evenly in memory, or are too many; None in a caller's CUDA graph, too, where nothing can be waited for.
+    Undecided are those of numbers too far apart. None for numbers that are no floating-point ones, or are too
+    many; None in a caller's CUDA graph, too, where nothing can be waited for. Those that do not lie evenly in
+    memory are copied.
     """
     if not _is_count(ddof):
         return None
@@ -204,7 +205,11 @@ def _of_rows(
         return None
     if w is not None:  # copied if they do not lie evenly
         pair, reduced = (pair[0].reshape(n, outputs), pair[1].reshape(n, outputs)), 1
-    if (terms := in_place(Summands(pair[:1] if w is None else pair), reduced)) is None:
+    terms = in_place(Summands(pair[:1] if w is None else pair), reduced)
+    if terms is None and w is None:
+        pair, reduced = (packed(x, reduced).T.real,) * 2, 1
+        terms = in_place(Summands(pair[:1]), reduced)
+    if terms is None:
         return None
     cupy, undecided = import_cupy(), Readback(1, np.int32)
     result = cupy.empty(outputs, rounding.target.dtype)

@@ -28,7 +28,14 @@ from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import format_of
 from ozaki.sums.exact.accumulator import Superaccumulator, digits_in_use
 from ozaki.sums.exact.extraction import constants
-from ozaki.sums.exact.fixed_point import DIGITS_ABOVE, DIGITS_BELOW, DigitRange, Rounding
+from ozaki.sums.exact.fixed_point import (
+    DIGIT_BITS,
+    DIGITS_ABOVE,
+    DIGITS_BELOW,
+    DigitRange,
+    FixedPoint,
+    Rounding,
+)
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.sums.exact.summands_cuda import Terms, at_once, readable
 
@@ -201,8 +208,10 @@ def _chosen(summands: Sequence[Summands], reduced: int, output: tuple[slice, ...
 def _in_use(totals: Array, flags: Array, digits: DigitRange) -> Superaccumulator:
     """The digits that some output uses, without the kernels' spare ones."""
     held = totals[DIGITS_BELOW : DIGITS_BELOW + digits.digits]
-    used = digits_in_use(held)
-    return Superaccumulator.of(digits, used.start, held[used], flags.astype(np.uint8))
+    used, sums = digits_in_use(held), Superaccumulator(digits, flags.size, import_cupy())
+    exponent = digits.exponent + DIGIT_BITS * used.start
+    sums.add(FixedPoint(held[used], DIGIT_BITS, exponent, flags.astype(np.uint8)))
+    return sums
 
 
 def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> tuple[Array, Array]:

@@ -140,10 +140,10 @@ def readable(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[Terms
         for part in tiles(source.shape[:reduced], max(1, _COPIED // outputs)):
             xs = [x[cast(Any, (*part, ...))] for x in source.factors]
             for together in factor_pairs(*xs) if len(xs) == 2 else ((x,) for x in as_floats(xs[0])):
-                packed = tuple(_packed(x, reduced, outputs) for x in together)
-                n, layouts = packed[0].shape[1], [Layout.of(x) for x in packed]
+                copies = tuple(packed(x, reduced) for x in together)
+                n, layouts = copies[0].shape[1], [Layout.of(x) for x in copies]
                 rows = tuple(Rows.of(layout, n, 0, 1) for layout in layouts)
-                yield Terms(rows, layouts[0].dtype.name, n, (source.sign < 0, False)), packed
+                yield Terms(rows, layouts[0].dtype.name, n, (source.sign < 0, False)), copies
 
 
 def _as_rows(x: Layout, reduced: int) -> Rows | None:
@@ -168,7 +168,7 @@ def _even(axes: list[tuple[int, int]]) -> bool:
     return all(outer == inner * length for (outer, _), (inner, length) in pairwise(axes))
 
 
-def _packed(x: Array, reduced: int, outputs: int) -> Array:
-    """A contiguous (outputs, n) copy."""
+def packed(x: Array, reduced: int) -> Array:
+    """Return a contiguous (outputs, n) copy of what is summed over its first axes."""
     moved = x.transpose(*range(reduced, x.ndim), *range(reduced))
-    return import_cupy().ascontiguousarray(moved).reshape(outputs, -1)
+    return import_cupy().ascontiguousarray(moved).reshape(prod(x.shape[reduced:]), prod(x.shape[:reduced]))
