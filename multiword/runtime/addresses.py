@@ -20,6 +20,9 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 DOUBLES, SINGLES = (types.Array(kind, 1, "C", readonly=True, aligned=False) for kind in (float64, float32))
 """The types of `doubles_at` and `singles_at`."""
 
+WRITTEN = types.Array(float64, 1, "C", aligned=False)
+"""That of `to_doubles_at`."""
+
 
 def instruction(signature: Any) -> Callable[[Callable[..., ir.Value | None]], Any]:
     """Return a decorator: a function (context, builder, *values), which emits code, becomes that code's."""
@@ -84,6 +87,7 @@ def _array(kind: Any, number: ir.Type, size: int) -> Any:
 
 
 doubles_at, singles_at = _array(DOUBLES, F64, 8), _array(SINGLES, F32, 4)
+to_doubles_at = _array(WRITTEN, F64, 8)
 
 
 @instruction(int64(int64))

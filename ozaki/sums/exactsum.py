@@ -219,9 +219,9 @@ class ExactSum:
         index, size = indices.reshape(-1), prod(self.shape)
         taken = ExactSum(self.dtype, indices.shape)
         with device_of(self._sums.flags):
-            sums, xp = self._sums, namespace(self._sums.flags)
+            xp = namespace(self._sums.flags)
             at = xp.concatenate([xp.asarray(index) + size * i for i in range(self._parts)])
-            taken._sums = Superaccumulator.of(sums.range, sums.first, sums.digits[:, at], sums.flags[at])
+            taken._sums = self._sums.taken(at)
         return taken
 
     def merge_at(self, other: ExactSum, columns: Array | slice) -> ExactSum:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
+import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -95,9 +95,8 @@ class Notes:
         def add_view(total: ExactSum) -> None:
             base = ExactSum(total.dtype, shape)
             add(base)
-            places = np.arange(prod(shape))
-            strides = [8 * step for step in steps]
-            total.merge(base.take(np.lib.stride_tricks.as_strided(places[first:], size, strides)))
+            places = torch.arange(prod(shape), device=x.device)
+            total.merge(base.take(array_of(places.as_strided(size, steps, first))))
 
         return add_view
 

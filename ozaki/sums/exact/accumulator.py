@@ -77,6 +77,12 @@ class Superaccumulator:
         other.digits, other.flags = self.digits.copy(), self.flags.copy()
         return other
 
+    def taken(self, columns: Array) -> Superaccumulator:
+        """Return the sums of some columns, which may repeat."""
+        other = copy(self)
+        other.digits, other.flags = self.digits[:, columns], self.flags[columns]
+        return other
+
     def _clear(self, columns: int, xp: ModuleType) -> None:
         self.first = 0
         self.digits: Array = xp.zeros((0, columns), np.int64)

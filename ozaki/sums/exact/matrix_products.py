@@ -53,7 +53,7 @@ _PLACES, _CUT = (
 
 
 class Places(NamedTuple):
-    """Where the finite numbers of a matrix that are not 0 lie: multiples of 2**last below 2**top.
+    """Where the finite numbers of a matrix that are not 0 lie: multiples of 2**last, and below 2**top.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def places_of(matrices: Sequence[Array]) -> list[Places]:
 def _places(x: np.ndarray) -> Places:
     if (loops := compiled(LOOPS)) is not None:
         found = np.zeros(3, np.int64)
-        loops.places(*_matrix(x), found)
+        loops.places(*_matrix(x), found, np.empty(x.shape[1]))
         return Places.found(*found.tolist())
     numbers = x[np.isfinite(x) & (x != 0)]
     finite = bool(np.isfinite(x).all())
@@ -141,7 +141,7 @@ def _cut(x: Array, places: Places, bits: int, parts: Array) -> None:
         sizes = np.int32(places.last), np.int32(bits), np.int32(len(parts))
         _launch(_CUT, x, *sizes, parts, *steps)
     elif (loops := compiled(LOOPS)) is not None:
-        loops.cut(*_matrix(x), places.last, bits, parts, *np.empty((2, x.shape[1])))
+        loops.cut(*_matrix(x), places.last, bits, parts, np.empty(x.shape[1]))
     else:
         rest = np.where(np.isfinite(x), x, 0.0)
         for s in reversed(range(len(parts))):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import float64, int64, void
 
-from multiword.runtime.addresses import read_double, read_single
+from multiword.runtime.addresses import (
+    WRITTEN,
+    doubles_at,
+    read_double,
+    read_single,
+    singles_at,
+    to_doubles_at,
+)
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 
@@ -18,46 +25,73 @@ MATRIX = (int64,) * 6
 LINE = float64[::1]
 
 
-@jit(void(*MATRIX, int64[::1]))
-def places(address, rows, columns, row_step, column_step, single, found):
-    """Write what the kernel `places_of_matrix` does."""
-    most, last, others = np.int64(0), np.int64(0), np.int64(0)
-    for i in range(rows):
+@jit(int64(*MATRIX, int64, LINE), inner=True)
+def read_row(address, rows, columns, row_step, column_step, single, i, line):
+    """Copy a row to a line, with 0 for what is not finite; return whether there is such a number."""
+    at = address + i * row_step
+    if single and column_step == 4:
+        row = singles_at(at, columns)
         for j in range(columns):
-            at = address + i * row_step + j * column_step
-            magnitude = np.float64(read_single(at) if single else read_double(at)).view(np.int64) & MAGNITUDE
-            field, odd = magnitude >> 52, magnitude & FRACTION
-            if field == INFINITE:
-                others = np.int64(1)
-            elif magnitude:
-                normal = np.int64(field > 0)
-                odd |= normal << 52
-                place = field + 1 - normal - 1075 + (np.float64(odd & -odd).view(np.int64) >> 52) - 1023
-                last = max(last, 2048 - place)
-                most = max(most, magnitude)
+            line[j] = row[j]
+    elif column_step == 8 and not single:
+        numbers = doubles_at(at, columns)
+        for j in range(columns):
+            line[j] = numbers[j]
+    else:
+        for j in range(columns):
+            line[j] = read_single(at + j * column_step) if single else read_double(at + j * column_step)
+    others = np.int64(0)
+    for j in range(columns):
+        finite = line[j] - line[j] == 0
+        line[j] = line[j] if finite else 0.0
+        others |= np.int64(not finite)
+    return others
+
+
+@jit(void(*MATRIX, int64[::1], LINE))
+def places(address, rows, columns, row_step, column_step, single, found, line):
+    """Write what the kernel `places_of_matrix` does; of float32 numbers a multiple that all have."""
+    most, last, others = np.int64(0), np.int64(0), np.int64(0)
+    given = address, rows, columns, row_step, column_step, single
+    for i in range(rows):
+        others |= read_row(*given, i, line)
+        of_row, least = np.int64(0), np.int64(INFINITE)
+        for j in range(columns):
+            magnitude = np.float64(line[j]).view(np.int64) & MAGNITUDE
+            field = magnitude >> 52 if magnitude else np.int64(INFINITE)
+            of_row = magnitude if magnitude > of_row else of_row
+            least = field if field < least else least
+        most = max(most, of_row)
+        if single:  # of 24 bits, or of fewer
+            last = max(last, 2048 + 1023 + 23 - least if of_row else np.int64(0))
+        else:
+            for j in range(columns):
+                magnitude = np.float64(line[j]).view(np.int64) & MAGNITUDE
+                normal = np.int64(magnitude >> 52 > 0)
+                odd = magnitude & FRACTION | normal << 52
+                place = (magnitude >> 52) + 1 - normal + (np.float64(odd & -odd).view(np.int64) >> 52)
+                last = max(last, 2048 + 1075 + 1023 - place if magnitude else np.int64(0))
     found[0], found[1], found[2] = most, last, others
 
 
-@jit(void(LINE, LINE, int64), inner=True)
+@jit(void(LINE, WRITTEN, int64), inner=True)
 def cut_line(rest, part, exponent):
     """Write the integers of rest·2**−exponent, cut towards zero, and take them off, by factors in range."""
     some = exponent >> 1
     up, again = POWERS[BIAS - some], POWERS[BIAS - (exponent - some)]
     down, further = POWERS[BIAS + some], POWERS[BIAS + exponent - some]
     for j in range(len(rest)):
-        part[j] = np.trunc(rest[j] * up * again)
-        rest[j] -= part[j] * down * further
+        integer = np.trunc(rest[j] * up * again)
+        part[j] = integer
+        rest[j] -= integer * down * further
 
 
-@jit(void(*MATRIX, int64, int64, float64[:, :, :], LINE, LINE))
-def cut(address, rows, columns, row_step, column_step, single, last, bits, parts, rest, part):
-    """Write what the kernel `cut_matrix` does; rest and part have room for a row."""
+@jit(void(*MATRIX, int64, int64, float64[:, :, :], LINE))
+def cut(address, rows, columns, row_step, column_step, single, last, bits, parts, line):
+    """Write what the kernel `cut_matrix` does; rows of parts are contiguous, and `line` has room for one."""
+    given = address, rows, columns, row_step, column_step, single
     for i in range(rows):
-        for j in range(columns):
-            at = address + i * row_step + j * column_step
-            number = read_single(at) if single else read_double(at)
-            rest[j] = number if number - number == 0 else 0.0
+        read_row(*given, i, line)
         for s in range(parts.shape[0] - 1, -1, -1):
-            cut_line(rest, part, last + bits * s)
-            for j in range(columns):
-                parts[s, i, j] = part[j]
+            part = to_doubles_at(parts.ctypes.data + s * parts.strides[0] + i * parts.strides[1], columns)
+            cut_line(line, part, last + bits * s)
