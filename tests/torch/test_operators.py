@@ -5,7 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.masked import masked_tensor  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
@@ -269,3 +271,39 @@ def test_results_are_contiguous_as_compiled_code_expects(backend):
     assert same_bits(torch.compile(function, backend=backend)(x), function(x))
     for call in ((torch.ops.ozaki.sum.default, ([1], False)), (torch.ops.ozaki.mean.default, ([0, 1], True))):
         torch.library.opcheck(call[0], (x.permute(2, 0, 1), *call[1]), test_utils="test_faketensor")
+
+
+class Seen(TorchDispatchMode):
+    """Notes the operators that are called within it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        self.names.append(str(function))
+        return function(*arguments, **(options or {}))
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_modes_and_kinds_of_tensors_see_the_operators(followed):
+    """Elsewhere a call goes past PyTorch's dispatcher."""
+    x = torch.ones(2, 3, requires_grad=followed)
+    with Seen() as seen:
+        ozaki.torch.softmax(x, 1)
+    assert "ozaki.softmax.default" in seen.names
+    with FakeTensorMode() as fake:
+        y = ozaki.torch.softmax(fake.from_tensor(x), 1)
+    assert type(y) is not torch.Tensor
+    assert y.shape == x.shape
+    assert ozaki.torch.softmax(x.to("meta"), 1).is_meta
+
+
+def test_gradients_that_nobody_follows_have_no_graph():
+    x = torch.ones(2, 3, requires_grad=True)
+    assert ozaki.torch.softmax(x, 1).requires_grad
+    assert not ozaki.torch.softmax(x.detach(), 1).requires_grad
+    with torch.no_grad():
+        assert not ozaki.torch.softmax(x, 1).requires_grad
+    with torch._C._AutoDispatchBelowAutograd():  # as an operator's kernel calls others
+        assert not ozaki.torch.softmax(x, 1).requires_grad
