@@ -24,14 +24,15 @@ from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import empty_beside
 from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, flags_of
 
-INNER = 1 << 13
-"""The longest inner dimension of one product of slices, of 18 bits."""
+INNER, INNER_ON_GPU = 1 << 13, 1 << 16
+"""The longest inner dimension of one product of slices, of 18 bits, or of 17 where launches take longer."""
 
 TOGETHER = 8
 """Products of slices that are added up in one product, at most."""
 
 ELEMENTS = 1 << 22
-"""The most elements of a result, whose digits take memory, at once."""
+"""The most elements of a result, whose digits take memory, at once; and an eighth of both factors' on a GPU,
+where the inner dimension is longer than INNER."""
 
 LOOPS = "ozaki.sums.exact.matrix_products_numba"
 
@@ -170,10 +171,12 @@ def product_digits(a: Array, b: Array) -> Iterator[tuple[slice, FixedPoint]]:
     """
     a, b = (x if x.dtype in _TYPES else to_float64(x) for x in (a, b))
     k, n = b.shape
-    step = max(1, ELEMENTS // max(1, n))
-    for start in range(0, k, INNER):
-        right = b[start : start + INNER]
-        blocks = [a[row : row + step, start : start + INNER] for row in range(0, len(a), step)]
+    step, inner = max(1, ELEMENTS // max(1, n)), INNER
+    if is_cupy(a):
+        inner = max(INNER, min(INNER_ON_GPU, 8 * ELEMENTS // max(1, len(a) + n)))
+    for start in range(0, k, inner):
+        right = b[start : start + inner]
+        blocks = [a[row : row + step, start : start + inner] for row in range(0, len(a), step)]
         bits = (53 - (TOGETHER * len(right) - 1).bit_length()) // 2
         of_right, *of_blocks = places_of([right, *blocks])
         columns, first = Slices.of(right, of_right, bits, True), 0
