@@ -16,6 +16,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import block_memory, expanded, from_text
 from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import Readback
@@ -62,14 +63,12 @@ def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
     xp, (count, n) = namespace(rows), rows.shape
     out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
     enclosed, words = rows.dtype == np.float32 and 1 < n <= MOST_IN_REGISTERS, (count + 31) // 32
-    marked = xp.zeros(
-        1 + 2 * words, np.uint32
-    )  # whether enclosures mark rows, their bits, those left in doubt
-    if enclosed:
-        _enclose(kind, rows, out, marked)
+    # Whether enclosures mark rows, bits of these, and of those left in doubt.
+    marked = xp.zeros(1 + 2 * words, np.uint32)
     doubts = Doubts(marked[1 + words :])
     parts, size = _division(count, n)
     if enclosed:
+        _enclose(kind, rows, out, marked)
         _at_once(kind, rows, out, marked, doubts)
     elif parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
         _in_parts(kind, rows, out, doubts, parts, size)
@@ -87,6 +86,7 @@ class Doubts:
     """
 
     def __init__(self, bits: Array) -> None:
+        refuse_captures("functions of rows")
         self._bits, self._some = bits, Readback(1, np.uint32)
         self.arguments = (bits, self._some.address)
 

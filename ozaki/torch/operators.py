@@ -110,7 +110,7 @@ def _is_followed(arguments: tuple[Any, ...]) -> bool:
 
 def _lie_here(arguments: tuple[Any, ...]) -> bool:
     """Return whether a kernel takes arguments as they are: no mode or kind of tensor wants to see them."""
-    if torch._C._len_torch_dispatch_stack():
+    if torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state():
         return False
     tensors = (x for x in arguments if isinstance(x, Tensor))
     return all(type(x) in _PLAIN and (x.is_cpu or x.is_cuda) for x in tensors)

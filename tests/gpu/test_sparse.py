@@ -127,3 +127,17 @@ def test_products_of_two_sparse_matrices():
     a, b = (ss.csr_matrix(dense(rng, np.float64, shape)) for shape in ((12, 16), (16, 9)))
     product = ozaki.matmul(sparse.csr_matrix(a), sparse.csr_matrix(b))
     assert product.get().toarray().tobytes() == ozaki.matmul(a, b).toarray().tobytes()
+
+
+def test_products_in_a_callers_graph_are_refused():
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    a, x = sparse.csr_matrix(laplacian(5)), cupy.ones(25)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        expected = ozaki.matmul(a, x)
+        stream.begin_capture()
+        try:
+            with pytest.raises(ValueError, match="CUDA graph"):
+                ozaki.matmul(a, x)
+        finally:
+            stream.end_capture()
+        assert (ozaki.matmul(a, x) == expected).all()

@@ -402,7 +402,8 @@ def test_sums_in_a_callers_graph_are_refused(cupy):
         assert ozaki.sum(x) == 10**6
         stream.begin_capture()
         try:
-            for function in (ozaki.sum, ozaki.norm, ozaki.cumsum, ozaki.var):
+            rows = ozaki.softmax, ozaki.layer_norm, lambda x: ozaki.logsumexp(x.astype(np.float32))
+            for function in (ozaki.sum, ozaki.norm, ozaki.cumsum, ozaki.var, *rows):
                 with pytest.raises(ValueError, match="CUDA graph"):
                     function(x)
         finally:

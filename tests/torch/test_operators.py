@@ -299,6 +299,12 @@ def test_modes_and_kinds_of_tensors_see_the_operators(followed):
     assert ozaki.torch.softmax(x.to("meta"), 1).is_meta
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_traces_have_the_operators():
+    traced = torch.jit.trace(lambda x: ozaki.torch.softmax(x, 1), torch.ones(2, 3))
+    assert "ozaki::softmax" in str(traced.graph)
+
+
 def test_gradients_that_nobody_follows_have_no_graph():
     x = torch.ones(2, 3, requires_grad=True)
     assert ozaki.torch.softmax(x, 1).requires_grad
