@@ -318,13 +318,16 @@ def two_networks_section(name: str) -> str:
     rows = []
     for native, ours in zip(*by_mode, strict=True):
         times = [number(1e3 * r[net]) for net in ("gpt", "resnet") for r in (native, ours)]
-        marks = [f"`{r['fingerprint']}`" for r in (native, ours)]
+        mark = "parameters" if "workers" in ours["setting"] else "fingerprint"
+        marks = [f"`{r[mark]}`" for r in (native, ours)]
         rows.append([ours["setting"], *times, *(str(r["MiB"]) for r in (native, ours)), *marks])
     note = (
         "Ten steps of AdamW with warm-up and clipping, dropout on, of a GPT and of a residual network with "
         "batch norms of 16 samples, float32: PyTorch's own, and in `everything=True` with `ExactGradients`. "
         "Milliseconds of a step, PyTorch's and in the mode; on a CPU of small networks, by processor time; "
         "MiB of the process at its peak; one fingerprint of both models and optimizers. "
+        "Two workers have running statistics of their own samples; of parameters and optimizers alone all "
+        f"settings in the mode have `{by_mode[1][0]['parameters']}`. "
         f"PyTorch for {data['capability']}, where nothing else is said."
     )
     header = "setting | GPT | in the mode | ResNet | in the mode | MiB | in the mode | PyTorch | in the mode"

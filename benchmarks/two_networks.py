@@ -5,8 +5,10 @@
 
 Ten steps of AdamW with warm-up and clipping, dropout on, in `reproducible(everything=True)` with
 `ExactGradients`: with one thread and two, with the instructions of other CPUs (PyTorch's, OpenBLAS's), the
-batch at once and in four parts, each in a process of its own. All have to end in one fingerprint, of both
-models and of what their optimizers keep. Beside them PyTorch's own: seconds of a step, on a CPU of
+batch at once and in four parts, each in a process of its own; and with the parts divided between two workers
+(gloo, or NCCL and two GPUs). All have to end in one fingerprint, of both models and of what their optimizers
+keep; of two workers, whose running statistics are of their own samples, of parameters instead of models.
+Beside them PyTorch's own: seconds of a step, on a CPU of
 processor time, since other work on the machine is not theirs, and the peak of the process's memory.
 """
 
@@ -25,11 +27,12 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 import ozaki.torch
 from benchmarks.networks import BatchNorm, Sizes, Transformer, residual_network
@@ -55,8 +58,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "PyTorch without vectors": {"environment": {"ATEN_CPU_CAPABILITY": "default"}},
     "OpenBLAS for Haswell": {"environment": {"OPENBLAS_CORETYPE": "Haswell"}},
     "OpenBLAS for SandyBridge, 4 parts": {"environment": {"OPENBLAS_CORETYPE": "SandyBridge"}, "parts": 4},
+    "4 parts, 2 workers": {"workers": 2, "parts": 4},
 }
-"""What differs between runs on a CPU; a GPU has the first and the third."""
+"""What differs between runs on a CPU; a GPU has those in ON_GPUS."""
+
+ON_GPUS = "1 thread", "4 parts of the batch", "4 parts, 2 workers"
 
 Batches = Callable[[int], tuple[Tensor, Tensor]]
 
@@ -87,8 +93,11 @@ def resnet(size: str, device: str) -> tuple[nn.Module, Batches]:
     return residual_network(width, classes).to(device), batch
 
 
-def trained(make: Any, size: str, device: str, parts: int, native: bool) -> tuple[Any, list[float]]:
-    """Return the states of a model and of its optimizer after all steps, and seconds of each."""
+def trained(
+    make: Any, size: str, device: str, parts: int, native: bool
+) -> tuple[nn.Module, torch.optim.Optimizer, list[float]]:
+    """Return a model and its optimizer after all steps, and seconds of each."""
+    rank, workers = (distributed.get_rank(), distributed.get_world_size()) if _is_worker() else (0, 1)
     torch.manual_seed(1)
     model, batch = make(size, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
@@ -99,10 +108,15 @@ def trained(make: Any, size: str, device: str, parts: int, native: bool) -> tupl
         x, y = batch(step)
         start = clock()
         optimizer.zero_grad()
-        for first, inputs, targets in cut(x, y, parts):
+        for first, inputs, targets in [*cut(x, y, parts)][rank::workers]:
             with nullcontext() if native else gradients.part(first, len(inputs)):
                 loss = F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="sum")
                 (loss / y.numel()).backward()
+        if workers > 1 and native:
+            for p in model.parameters():
+                distributed.all_reduce(p.grad)
+        elif workers > 1:
+            gradients.all_reduce()
         gradients.write()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -110,7 +124,7 @@ def trained(make: Any, size: str, device: str, parts: int, native: bool) -> tupl
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(clock() - start)
-    return [model.state_dict(), optimizer], seconds
+    return model, optimizer, seconds
 
 
 def cut(x: Tensor, y: Tensor, parts: int) -> Iterator[tuple[int, Tensor, Tensor]]:
@@ -121,28 +135,47 @@ def cut(x: Tensor, y: Tensor, parts: int) -> Iterator[tuple[int, Tensor, Tensor]
 
 
 def run(size: str, device: str, threads: int, parts: int, native: bool) -> dict[str, Any]:
-    """Train both networks here, and return their fingerprint, seconds of a step and the peak of memory."""
+    """Train both networks here, and return fingerprints, seconds of a step and the peak of memory."""
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
     BatchNorm.at_once = SIZES[size]["batch"] // 4
     row: dict[str, Any] = {}
     mode = nullcontext() if native else ozaki.torch.reproducible(dtypes=torch.float32, everything=True)
-    states = []
+    whole, parameters = [], []
     with mode:
         for name, make in {"gpt": gpt, "resnet": resnet}.items():
-            state, seconds = trained(make, size, device, parts, native)
-            states.append(state)
+            model, optimizer, seconds = trained(make, size, device, parts, native)
+            whole.append([model.state_dict(), optimizer])
+            parameters.append([dict(model.named_parameters()), optimizer])
             row[name] = round(median(seconds[2:]), 4)
-    row["fingerprint"] = ozaki.fingerprint(states)
+    row |= {"fingerprint": ozaki.fingerprint(whole), "parameters": ozaki.fingerprint(parameters)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     row["MiB"] = round(torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else peak)
     return row
 
 
+def _is_worker() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def work(rank: int, folder: str, workers: int, device: str, given: tuple[Any, ...]) -> None:
+    """Train as one of several workers; the first one writes what `run` returns."""
+    backend = "gloo" if device == "cpu" else "nccl"
+    store = f"file://{folder}/store"
+    distributed.init_process_group(backend, init_method=store, rank=rank, world_size=workers)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+    row = run(*given)
+    if rank == 0:
+        Path(folder, "row").write_text(json.dumps(row))
+    distributed.destroy_process_group()
+
+
 def in_a_process(options: argparse.Namespace, native: bool, setting: dict[str, Any]) -> dict[str, Any]:
-    threads, parts = setting.get("threads", 1), setting.get("parts", 1)
+    threads, parts, workers = (setting.get(name, 1) for name in ("threads", "parts", "workers"))
     command = [sys.executable, "-m", "benchmarks.two_networks", "--size", options.size, "--device"]
-    command += [options.device, "--run", str(threads), str(parts), *(["--native"] if native else [])]
+    command += [options.device, "--run", str(threads), str(parts), str(workers)]
+    command += ["--native"] if native else []
     environment = {**os.environ, **setting.get("environment", {}), "OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -150,16 +183,18 @@ def in_a_process(options: argparse.Namespace, native: bool, setting: dict[str, A
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    chosen = SETTINGS if options.device == "cpu" else {n: SETTINGS[n] for n in list(SETTINGS)[:3:2]}
-    rows = []
+    chosen, rows = SETTINGS, []
+    if options.device == "cuda":
+        several = torch.cuda.device_count() > 1
+        chosen = {name: SETTINGS[name] for name in ON_GPUS[: 3 if several else 2]}
     for native in (True, False):
         for name, setting in chosen.items():
             mode = "PyTorch" if native else "everything=True"
             rows.append({"mode": mode, "setting": name, **in_a_process(options, native, setting)})
             print(rows[-1], flush=True)
-    found = {mode: {r["fingerprint"] for r in rows if r["mode"] == mode} for mode in ("PyTorch", mode)}
-    print({mode: len(marks) for mode, marks in found.items()}, "different fingerprints")
-    assert len(found[mode]) == 1, found
+    ours = [r for r in rows if r["mode"] == mode]
+    alone = {r["fingerprint"] for r in ours if "workers" not in chosen[r["setting"]]}
+    assert len(alone) == len({r["parameters"] for r in ours}) == 1, ours
     return rows
 
 
@@ -167,12 +202,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small", help="of the networks; full is for a GPU")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
-    parser.add_argument("--run", type=int, nargs=2, metavar=("THREADS", "PARTS"), help="a single run, here")
+    parser.add_argument(
+        "--run", type=int, nargs=3, metavar=("THREADS", "PARTS", "WORKERS"), help="a single run"
+    )
     parser.add_argument("--native", action="store_true", help="with --run: PyTorch's own")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
     if options.run:
-        print(json.dumps(run(options.size, options.device, *options.run, options.native)))
+        threads, parts, workers = options.run
+        given = options.size, options.device, threads, parts, options.native
+        if workers == 1:
+            print(json.dumps(run(*given)))
+            return
+        with TemporaryDirectory() as folder:
+            torch.multiprocessing.spawn(work, (folder, workers, options.device, given), nprocs=workers)
+            print(Path(folder, "row").read_text())
         return
     target = f" --json {options.json}" if options.json else ""
     size = f" --size {options.size} --device {options.device}" if options.device == "cuda" else ""
