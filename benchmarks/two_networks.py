@@ -62,6 +62,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """What differs between runs on a CPU; a GPU has those in ON_GPUS."""
 
+MODES = "PyTorch", "everything=True"
+
 ON_GPUS = "1 thread", "4 parts of the batch", "4 parts, 2 workers"
 
 Batches = Callable[[int], tuple[Tensor, Tensor]]
@@ -182,20 +184,20 @@ def in_a_process(options: argparse.Namespace, native: bool, setting: dict[str, A
     return found
 
 
-def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    chosen, rows = SETTINGS, []
+def measure(options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows so far, after each setting; AssertionError where fingerprints differ in the mode."""
+    chosen, rows = SETTINGS, list[dict[str, Any]]()
     if options.device == "cuda":
         several = torch.cuda.device_count() > 1
         chosen = {name: SETTINGS[name] for name in ON_GPUS[: 3 if several else 2]}
-    for native in (True, False):
-        for name, setting in chosen.items():
-            mode = "PyTorch" if native else "everything=True"
-            rows.append({"mode": mode, "setting": name, **in_a_process(options, native, setting)})
+    for name, setting in chosen.items():
+        for mode in MODES:
+            rows.append({"mode": mode, "setting": name, **in_a_process(options, mode == MODES[0], setting)})
             print(rows[-1], flush=True)
-    ours = [r for r in rows if r["mode"] == mode]
+        yield rows
+    ours = [r for r in rows if r["mode"] == MODES[1]]
     alone = {r["fingerprint"] for r in ours if "workers" not in chosen[r["setting"]]}
     assert len(alone) == len({r["parameters"] for r in ours}) == 1, ours
-    return rows
 
 
 def main() -> None:
@@ -228,10 +230,10 @@ def main() -> None:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "unit": "seconds of a step, medians, of a CPU's processor time; peak MiB of the process, or a GPU's",
-        "rows": measure(options),
     }
-    if options.json:
-        options.json.write_text(compact(record))
+    for rows in measure(options):
+        if options.json:
+            options.json.write_text(compact(record | {"rows": rows}))
 
 
 if __name__ == "__main__":
