@@ -86,6 +86,20 @@ def modular():
     del ENGINES["modular"]
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """CUDA kernels on a CPU, each of which a file's tests compile once."""
+    from tests.residues.emulated import Emulation
+
+    return Emulation(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def emulated(monkeypatch, compiled):
+    """A stand-in for a GPU whose kernels are `compiled`."""
+    return compiled.install(monkeypatch)
+
+
 @pytest.fixture
 def without_numba():
     """Returns a function that calls another one in NumPy's forms."""

@@ -151,10 +151,7 @@ class Emulation:
         key = kernel.name, instance.constants
         if key not in self.libraries:
             path = self.folder / f"{kernel.name}{len(self.libraries)}.so"
-            launcher = (
-                'extern "C" void run(const int *sizes, void **arguments) { launch(%s, sizes, arguments); }'
-            )
-            text = for_host(kernel.source) + launcher % kernel.name
+            text = for_host(kernel.source) + LAUNCHER % kernel.name
             flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-mfma", "-w", "-shared", "-fPIC", "-pthread")
             options = (*flags, *definitions(dict(instance.constants)))
             command = ["g++", *options, "-x", "c++", "-", "-o", str(path)]

@@ -18,18 +18,6 @@ from ozaki.residues.sums import residues_of_sums
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.schemes import ProductSpecification
 from tests.oracle import images_of
-from tests.residues.emulated import Emulation
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    return Emulation(tmp_path_factory.mktemp("kernels"))
-
-
-@pytest.fixture
-def gpu(monkeypatch, compiled):
-    return compiled.install(monkeypatch)
-
 
 RNG = np.random.default_rng(35)
 
@@ -63,7 +51,7 @@ def words(shape, bits, scale):
         pytest.param((3, 300), 160, 2, False, True, marks=pytest.mark.slow),
     ],
 )
-def test_residues_of_sums(gpu, compiled, shape, width, parts, turned, weighted):
+def test_residues_of_sums(emulated, compiled, shape, width, parts, turned, weighted):
     scale = scales(shape[0])
     high, low = zip(*(words(shape, width, scale) for _ in range(parts)), strict=True)
     system = residue_system("int8", min(330.0, 2.0 * width), shape[1], parts)
@@ -71,8 +59,11 @@ def test_residues_of_sums(gpu, compiled, shape, width, parts, turned, weighted):
         options = system, padding, weighted, width + 1
         with np.errstate(all="ignore"):
             expected = residues_of_sums(high, low, scale, *options)
-        there = [[gpu.asarray(x.T.copy()).T if turned else gpu.asarray(x) for x in w] for w in (high, low)]
-        found = residues_of_sums(*there, gpu.asarray(scale), *options)
+        there = [
+            [emulated.asarray(x.T.copy()).T if turned else emulated.asarray(x) for x in w]
+            for w in (high, low)
+        ]
+        found = residues_of_sums(*there, emulated.asarray(scale), *options)
         assert np.array_equal(found, expected)
     assert set(compiled.launched) == {"split_sums"}
 
@@ -116,7 +107,7 @@ def rounded_words(value, exponent, target):
         pytest.param("fp64", 700, "float64", "complex128", marks=pytest.mark.slow),
     ],
 )
-def test_both_words_of_integers(gpu, compiled, word, bits, products, dtype):
+def test_both_words_of_integers(emulated, compiled, word, bits, products, dtype):
     m, n, parts = 6, 39, 1 + dtype.startswith("complex")
     target = FORMATS["fp32" if dtype == "complex64" else "fp64"]
     scheme = Residues(
@@ -132,8 +123,8 @@ def test_both_words_of_integers(gpu, compiled, word, bits, products, dtype):
     largest = target.emax - bits
     rows = np.array([0, 70, -largest - 30, bits - target.emin - 20, bits - target.emin + 70, -40], np.int32)
     columns = RNG.integers(-20, 20, n).astype(np.int32)
-    found = [gpu.cupy.empty((m, n), dtype) for _ in range(2)]
-    scheme.round_words(gpu.asarray(y), (gpu.asarray(rows), gpu.asarray(columns)), found)
+    found = [emulated.cupy.empty((m, n), dtype) for _ in range(2)]
+    scheme.round_words(emulated.asarray(y), (emulated.asarray(rows), emulated.asarray(columns)), found)
     on_host = [np.empty((m, n), dtype) for _ in range(2)]
     with np.errstate(all="ignore"):
         scheme.round_words(y.astype(scheme.word.result), (rows, columns), on_host)

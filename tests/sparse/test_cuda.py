@@ -14,19 +14,13 @@ from ozaki.sparse import products_cuda
 from ozaki.sparse.linalg import cg, vectors, vectors_cuda
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.products import product_with_vector, rounded_products
-from tests.residues.emulated import Emulation
 from tests.sparse.test_linalg import iterates, laplacian
 from tests.sparse.test_products import dense, numbers, ss
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    return Emulation(tmp_path_factory.mktemp("kernels"))
-
-
 @pytest.fixture
-def gpu(monkeypatch, compiled):
-    gpu = compiled.install(monkeypatch)
+def gpu(monkeypatch, emulated):
+    gpu = emulated
     for name in ("isnan", "isfinite", "flatnonzero"):
         setattr(gpu.cupy, name, getattr(np, name))
     gpu.cupy.array = lambda x, dtype=None: gpu.asarray(np.array(x, dtype))
