@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 
 from multiword.engines.moduli import ResidueSystem, digits_of
-from multiword.formats import FORMATS, Format
+from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
@@ -119,10 +119,10 @@ def _round_compiled(
     residues = scratch((table.shape[1], together))
     residues[count:] = 0
     sums = scratch((len(table) - 1, together))
-    cut, least, lowest = 1 << 53 - target.precision, 2.0**target.emin, min(target.emin, FORMATS["fp32"].emin)
+    cut = 1 << 53 - target.precision
     left = form.round_rows(
         *(terms.reshape(count, -1), rows.start, table, margin, cut - 1, max(1, cut >> 1)),
-        *(least, lowest, _highest(system), *scales, value, undecided, residues, sums),
+        *(2.0**target.emin, _highest(system), *scales, value, undecided, residues, sums),
     )
     return value, np.flatnonzero(undecided) if left else NONE
 

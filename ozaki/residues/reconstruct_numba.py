@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numba import boolean, float64, int32, int64, types
 
+from multiword.formats import FORMATS
 from multiword.runtime.jit import jit
 from ozaki.residues.reconstruct import RELATIVE_MARGIN
 from ozaki.residues.reduction import QUOTIENT
@@ -17,13 +18,16 @@ EQUALS = {
 TOGETHER = 6
 """Terms that are added up at once, residues and the quotient: they are padded with zeros to a multiple."""
 
+LOWEST = FORMATS["fp64"].emin
+"""The exponent of the least power of two, by which float64 integers can be multiplied without an error."""
+
 TABLE = types.Array(float64, 2, "C", readonly=True)
 ROWS, COLUMNS = (types.Array(int32, dimensions, "C", readonly=True) for dimensions in (1, 2))
 
 
 @jit(
     int64(
-        *(TABLE, int64, TABLE, float64, int64, int64, float64, int64, int64, ROWS, COLUMNS),
+        *(TABLE, int64, TABLE, float64, int64, int64, float64, int64, ROWS, COLUMNS),
         *(float64[:, ::1], boolean[:, ::1], float64[:, ::1], float64[:, ::1]),
     ),
     fastmath={"contract"},  # products are exact, or their rounding is in the margin
@@ -36,7 +40,6 @@ def round_rows(
     mask,
     half,
     least,
-    lowest,
     highest,
     row_scale,
     column_scale,
@@ -50,7 +53,7 @@ def round_rows(
     value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
     with s = 0 or i. undecided[i, j] is whether it may be wrong: bounds round to two numbers of the target, or
     one lies half way between two, where what it bounds may lie on either side; or it is below `least`, the
-    target's least normal number; or that power's exponent is below `lowest` or not below `highest`. table and
+    target's least normal number; or that power's exponent is below LOWEST or not below `highest`. table and
     margin are those of `_floats`, padded. The bits of a float64 that the target lacks are those of `mask`,
     which are `half` between two of its numbers. residues and sums are scratch memory for the rows that go
     together; rows of residues that pad them must be zeros.
@@ -97,7 +100,7 @@ def round_rows(
                 bound = margin + math.fabs(high) * RELATIVE_MARGIN
                 lower, upper = high + (low - bound), high + (low + bound)
                 exponent = np.int64(-of_row - of_columns[j])
-                normal = (exponent >= lowest) & (exponent < highest)
+                normal = (exponent >= LOWEST) & (exponent < highest)
                 below, above = np.float64(lower).view(np.int64), np.float64(upper).view(np.int64)
                 flag = (below & mask == half) | (above & mask == half) | ((not normal) & (lower != 0))
                 flag |= (below + half) & ~mask != (above + half) & ~mask

@@ -66,8 +66,9 @@ def rounding_limits(system: ResidueSystem, target: Format) -> np.ndarray:
     """What `steps.round_group` compares exponents, the bits that a target lacks, and results with."""
     bits = int(np.ceil(sum(np.log2(system.moduli)))) + 1
     lacking = 1 << 53 - target.precision
+    # Integers times normal powers of float64 have no error; `least` finds what the target has only in part.
     limits = np.array([0, lacking - 1, max(1, lacking >> 1), 0], np.int64)
-    limits[:1].view(np.int32)[:] = min(target.emin, FORMATS["fp32"].emin), 1000 - bits
+    limits[:1].view(np.int32)[:] = FORMATS["fp64"].emin, 1000 - bits
     limits[3:].view(np.float64)[:] = 2.0**target.emin
     return limits
 
