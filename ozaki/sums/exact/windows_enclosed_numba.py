@@ -95,36 +95,28 @@ def _centre(least, largest, sign):
 
 
 @inlined
-def _enter(x, sign, c, k, bits, high, low):
-    """Add the levels of numbers to sums, or take them away; return the bits of what they leave."""
+def _enter(x, sign, c, squared, k, bits, high, low):
+    """Add the levels of d = x − c, or of d² = p + e, to sums, or take them away; return the bits of the rest.
+
+    Of e, which is at most 2**-53 of p, the upper level has nothing.
+    """
     sigma, tau, left = sigma_of(k), sigma_of(k - bits), 0
     for j in range(len(x)):
         d = x[j] - c
-        d = d if d == d else 0.0
-        shifted = d + sigma
-        high[j] += sign * (bits_of(shifted) - bits_of(sigma))
-        d -= shifted - sigma
-        shifted = d + tau
-        low[j] += sign * (bits_of(shifted) - bits_of(tau))
-        left |= bits_of(d - (shifted - tau))
-    return left & MAGNITUDE
-
-
-@inlined
-def _enter_squares(x, sign, c, k, bits, high, low):
-    """The same of squares p + e. Of e, which is at most 2**-53 of p, the upper level has nothing."""
-    sigma, tau, left = sigma_of(k), sigma_of(k - bits), 0
-    for j in range(len(x)):
-        d = x[j] - c
-        d = d if d == d else 0.0
-        p = d * d
-        e = fma(d, d, -p)
+        p = d if d == d else 0.0
+        e = 0.0
+        if squared:
+            d, p = p, p * p
+            e = fma(d, d, -p)
         shifted = p + sigma
         high[j] += sign * (bits_of(shifted) - bits_of(sigma))
         p -= shifted - sigma
-        shifted, more = p + tau, e + tau
-        low[j] += sign * (bits_of(shifted) - bits_of(tau) + (bits_of(more) - bits_of(tau)))
-        left |= bits_of(p - (shifted - tau)) | bits_of(e - (more - tau))
+        shifted = p + tau
+        lower, left = bits_of(shifted) - bits_of(tau), left | bits_of(p - (shifted - tau))
+        if squared:
+            shifted = e + tau
+            lower, left = lower + bits_of(shifted) - bits_of(tau), left | bits_of(e - (shifted - tau))
+        low[j] += sign * lower
     return left & MAGNITUDE
 
 
@@ -134,10 +126,10 @@ def _move(x, sign, place, part, spread, sums):
     c, k, of_squares, bits, missing = part
     left = below = 0
     if len(x) > 0:
-        left = _enter(x, sign, c, k, bits, sums[HIGH, place:], sums[LOW, place:])
+        left = _enter(x, sign, c, False, k, bits, sums[HIGH, place:], sums[LOW, place:])
         if spread:
             high, low = sums[SQUARES_HIGH, place:], sums[SQUARES_LOW, place:]
-            below = _enter_squares(x, sign, c, of_squares, bits, high, low)
+            below = _enter(x, sign, c, True, of_squares, bits, high, low)
         if missing:
             count = sums[MISSING, place:]
             for j in range(len(x)):
