@@ -70,6 +70,13 @@ def test_each_is_the_nearest(name):
     check_family(name)
 
 
+def test_squares_of_rounding_errors_are_bounded():
+    """Deviations ±(1/2 + 2⁻⁵⁴) are rounded. Without the squares of 2⁻⁵⁴ the sum is a tie, which goes down."""
+    m = 2.0**-54
+    x = np.array([0.5 + 2 * m, -0.5, m + 2.0**-27, m - 2.0**-27, *2 * [m + 2.0**-28, m - 2.0**-28]])
+    assert ozaki.var(x) == nearest(variance(x), FORMATS["fp64"]) == (0.5 + 3 * 2.0**-53) / 8
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_every_format(dtype):
     rng = np.random.default_rng(0)

@@ -23,7 +23,12 @@ EQUALS = {
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
-TWO_ROUNDINGS = 2.0**-103  # of a square, of which a product of 2**-53 times its root is left out
+SQUARED = 2.0**-103
+"""More than (d + r)² = d² + 2·d·r + r² loses, as a share of d², where r is the rounding error of d.
+
+With u = 2**-53, r² is at most u²·d². It is left out. Numbers of at most 3·u·d² are rounded: one, or two if
+there is a weight. That makes 7·u².
+"""
 
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
@@ -207,7 +212,7 @@ def rounded_variances(x, divisor, root, single, result):
             d, r = two_sum(np.float64(xs[j]), -mean)
             squares, rest, error = add_product(d, d, squares, rest, error, False)
             rest, lost = two_sum(rest, 2 * d * r)
-            error += abs(lost) + d * d * TWO_ROUNDINGS
+            error += abs(lost) + d * d * SQUARED
         total, below = two_sum(high, -n * mean)
         more = low - fma(n, mean, -n * mean)
         t = total + (below + more)

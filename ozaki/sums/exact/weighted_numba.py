@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.runtime.jit import inlined
-from ozaki.sums.exact.enclosure_numba import RELATIVE, add, add_product, root_of, rounded, two_sum
+from ozaki.sums.exact.enclosure_numba import RELATIVE, SQUARED, add, add_product, root_of, rounded, two_sum
 from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.extraction_numba import fma
 
@@ -19,7 +19,6 @@ EQUALS = {
 }
 """The function of `ozaki.definition` that each form has the bits of."""
 
-ROUNDINGS = 2.0**-102  # of w·(d + c)², of which products of rounding errors are rounded, and c² is left out
 UNDERFLOW = 2.0**-1074  # what a product of a weight and a rounding error may lose
 
 
@@ -40,8 +39,9 @@ def _about_mean(xs, ws, weight, high, low, error):
         if abs(square) < TINY and d != 0 and w != 0:
             error = np.nan
         high, low, error = add_product(w, square, high, low, error, False)
-        low, lost = two_sum(low, w * (more + 2 * d * c))
-        error += abs(lost) + (w * square * ROUNDINGS if more != 0 or c != 0 else 0.0)
+        low, lost = two_sum(low, w * fma(2 * d, c, more))
+        # No result shows this bound: next to a tie, what `_quotient` adds for its remainder is larger.
+        error += abs(lost) + (w * square * SQUARED if more != 0 or c != 0 else 0.0)
         t, below, unsure = add_product(w, d, t, below, unsure, False)
         below, lost = two_sum(below, w * c)
         unsure += abs(lost) + (abs(w * c) * RELATIVE + UNDERFLOW if c != 0 else 0.0)
