@@ -9,7 +9,11 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import compiled_block, over_rows
 from ozaki.tuning import MOST_ENCLOSED
 
-FORM = "ozaki.rowwise_numba"
+REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
+"""Functions with one result a row, and those that take a weight and a bias."""
+
+FORMS = dict.fromkeys(("softmax", "log_softmax", "logsumexp"), "ozaki.rowwise_numba")
+FORMS |= dict.fromkeys(("layer_norm", "rms_norm", "inverse_deviation"), "ozaki.norms_numba")
 
 _NOTHING = np.empty(0, np.float32)
 
@@ -21,19 +25,19 @@ def run(
     weight: np.ndarray | None = None,
     bias: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Return a function of `rowwise_numba` of rows, and the indices of those in doubt, if some are.
+    """Return one of `FORMS` of rows, and the indices of those in doubt, if some are.
 
     None for rows that are not float32, or too long, and where there is no compiled code. given : what the
     function takes before rows. weight and bias are contiguous, and as long as a row.
     """
     (count, n), form = rows.shape, None
     if rows.dtype == np.float32 and 1 < n <= MOST_ENCLOSED:
-        form = compiled(FORM)
+        form = compiled(FORMS[kind])
     if form is None:
         return None
-    write, reduced = getattr(form, kind), kind in form.REDUCED
+    write, reduced = getattr(form, kind), kind in REDUCED
     out, doubtful = np.empty((count, 1 if reduced else n), np.float32), np.empty(count, np.uint8)
-    affine = [_NOTHING if x is None else _plain(x) for x in (weight, bias) if kind in form.AFFINE]
+    affine = [_NOTHING if x is None else _plain(x) for x in (weight, bias) if kind in AFFINE]
 
     def work(block: slice) -> None:
         with quietly(rows):

@@ -1,15 +1,15 @@
-"""Softmax, its logarithms and norms of float32 rows on a CPU: plain float64 with a bound of the error.
+"""Softmax and its logarithms of float32 rows on a CPU: plain float64 with a bound of the error.
 
 As `rowwise_quick.cu`: where both ends of what a result may be are rounded to the same float32 number, that is
-it. Rows with other results are left in doubt; of results, one in 2**17 or so is, for rows of 1000 numbers.
+it. Rows with other results are left in doubt; of results, one in 2**19 or so is, for rows of 1000 numbers.
 """
 
 import math
 
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, types, uint8, void
+from numba import float32, float64, int32, int64, types, uint8, void
 
-from multiword.runtime.jit import jit
+from multiword.runtime.jit import inlined, jit
 
 ROWS, ROW = (types.Array(float32, n, "C", readonly=True) for n in (2, 1))
 
@@ -19,17 +19,20 @@ LOG2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, float.fromhex("0x1.62e42feep
 INTEGER = 1.5 * 2.0**52
 """Sums with it are integers, which their last bits are."""
 
-U, MORE, BOUNDED = 2.0**-53, 1.001, 2.0**900
-"""The unit of errors; a factor that covers the products of several; a bound of sums that do not overflow."""
+U = 2.0**-53
+"""The unit of errors."""
+
+BLOCK = 256
+"""Numbers that are added up before their sum is added to others: fewer additions follow one another."""
+
+IN_ANY_ORDER = {"reassoc", "nsz"}
+"""How compilers may add up numbers: with vectors."""
 
 LEAST = -350.0
 """For differences below, e**d is taken to be e**LEAST: less than 2**-504, and 0 in softmax of float32."""
 
 FINEST = 2.0**-438
 """Sums below which the logarithm of one more is only known to be between 0 and twice that."""
-
-REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
-"""Functions with one result a row, and those that take a weight and a bias."""
 
 NOT_FINITE, LEAST_FINITE = 0x7F800000, -0x7F800000
 """The keys of Inf and of the least finite number (`largest_of`)."""
@@ -66,12 +69,27 @@ def write_powers(x, largest, powers):
         powers[j] = np.int64(bits).view(np.float64)
 
 
-@jit(float64(float64[::1]), inner=True, fastmath={"reassoc", "nsz"})
-def sum_of(powers):
-    """Return a sum of positive numbers, in any order: its relative error is below n·u."""
+@inlined
+def additions_of(n):
+    """Return how many additions of n numbers follow one another: their relative error, if positive, in U."""
+    return min(n, BLOCK) + n // BLOCK + 1
+
+
+@jit(float64(float64[::1]), inner=True, fastmath=IN_ANY_ORDER)
+def sum_of_block(powers):
+    """Return a sum, in any order."""
     total = 0.0
     for j in range(len(powers)):
         total += powers[j]
+    return total
+
+
+@inlined
+def sum_of(powers):
+    """Return a sum of positive numbers."""
+    total = 0.0
+    for start in range(0, len(powers), BLOCK):
+        total += sum_of_block(powers[start : start + BLOCK])
     return total
 
 
@@ -101,9 +119,9 @@ def largest_of(x):
 def error_of(n):
     """Return how far the ends of what a result may be are from it, relatively: `ERROR` of `rowwise_quick.cu`.
 
-    There the additions take 40 of 512 u, here n.
+    There the additions take 40 of 512 u.
     """
-    return (512 + n) * U
+    return (512 + additions_of(n)) * U
 
 
 @jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
@@ -166,109 +184,3 @@ def logsumexp(x, out, doubt, powers):
             least, greatest = logarithm_of(x[i], largest, powers)
             out[i, 0] = np.float32(largest + least)
             doubt[i] = bits(largest + least) != bits(largest + greatest)
-
-
-@jit(types.UniTuple(float64, 2)(ROW), inner=True, fastmath={"reassoc", "nsz"})
-def sum_and_magnitudes(x):
-    """Return the sum of numbers, and that of their magnitudes: errors below n·u times the latter."""
-    total = magnitudes = 0.0
-    for j in range(len(x)):
-        total += np.float64(x[j])
-        magnitudes += abs(np.float64(x[j]))
-    return total, magnitudes
-
-
-@jit(types.UniTuple(float64, 2)(ROW, float64, float64[::1]), inner=True, fastmath={"reassoc", "nsz"})
-def squares_and_magnitudes(x, centre, differences):
-    """Write x - centre; return the sums of their squares and of their magnitudes."""
-    squares = magnitudes = 0.0
-    for j in range(len(x)):
-        d = np.float64(x[j]) - centre
-        differences[j] = d
-        squares += d * d
-        magnitudes += abs(d)
-    return squares, magnitudes
-
-
-@jit(types.UniTuple(float64, 3)(ROW, boolean, float64, float64[::1]), inner=True)
-def deviations(x, centred, eps, d):
-    """Write d = x - m, or x; return 1/√w with w the mean of squares plus eps, and bounds of errors.
-
-    These are a relative one of 1/√w, and an absolute one of d, beside 3·u·|d|: infinite if nothing is known.
-    With u = 2**-53 the error e of m is at most (n + 3)·u·Σ|x|/n: n - 1 additions, the quotient, the
-    definition's rounding. So Σd² is known but for (n + 16)·u·Σd² + 2·e·Σ|d| + n·e².
-    """
-    n, error, centre = len(x), 0.0, 0.0
-    if centred:
-        total, magnitudes = sum_and_magnitudes(x)
-        centre, error = total / n, (n + 3) * U * magnitudes / n
-    squares, magnitudes = squares_and_magnitudes(x, centre, d)
-    w = squares / n + eps
-    of_squares = (n + 16) * U * squares + 2 * error * magnitudes + n * error * error
-    relative = of_squares * MORE / (n * w) + 4 * U
-    scale = 1 / math.sqrt(w)
-    known = squares < BOUNDED and relative < 2.0**-20 and eps >= 0
-    if not known or (centred and error == 0):  # the mean of zeros has a sign
-        return scale, 0.0, np.inf
-    return scale, relative * 0.5 * MORE + 4 * U, error * MORE
-
-
-@jit(
-    void(
-        *(boolean, float64, ROWS, ROW, ROW),
-        *(float32[:, ::1], uint8[::1], float64[::1]),
-    ),
-    inner=True,
-)
-def norms(centred, eps, x, weight, bias, out, doubt, d):
-    """Write norms of rows, times a weight and plus a bias unless these are empty."""
-    for i in range(len(x)):
-        scale, relative, absolute = deviations(x[i], centred, eps, d)
-        relative, absolute, unlike = relative + 16 * U, absolute * scale, False
-        row = out[i]
-        for j in range(x.shape[1]):
-            y = d[j] * scale
-            error = abs(y) * relative + absolute
-            unlike |= (bits(y - error) != bits(y + error)) & (error != 0)
-            row[j] = np.float32(y)
-        if len(weight):
-            for j in range(x.shape[1]):
-                row[j] *= weight[j]
-        if len(bias):
-            for j in range(x.shape[1]):
-                row[j] += bias[j]
-        for j in range(x.shape[1]):
-            unlike |= not abs(row[j]) < np.inf  # a NaN may be another than the canonical one
-        doubt[i] = unlike
-
-
-@jit(
-    void(
-        *(float64, ROWS, ROW, ROW),
-        *(float32[:, ::1], uint8[::1], float64[::1]),
-    )
-)
-def layer_norm(eps, x, weight, bias, out, doubt, d):
-    """Write layer norms of rows."""
-    norms(True, eps, x, weight, bias, out, doubt, d)
-
-
-@jit(
-    void(
-        *(float64, ROWS, ROW, ROW),
-        *(float32[:, ::1], uint8[::1], float64[::1]),
-    )
-)
-def rms_norm(eps, x, weight, bias, out, doubt, d):
-    """Write norms of rows by the means of their squares."""
-    norms(False, eps, x, weight, bias, out, doubt, d)
-
-
-@jit(void(float64, ROWS, float32[:, ::1], uint8[::1], float64[::1]))
-def inverse_deviation(eps, x, out, doubt, d):
-    """Write what layer norms multiply by."""
-    for i in range(len(x)):
-        scale, relative, absolute = deviations(x[i], True, eps, d)
-        error = scale * relative
-        unlike = bits(scale - error) != bits(scale + error)
-        out[i, 0], doubt[i] = np.float32(scale), unlike or not absolute < np.inf

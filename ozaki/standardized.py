@@ -1,6 +1,6 @@
 """Channels standardized: x[:, c, :] less its mean times the inverse of its deviation, as `ozaki.layer_norm`.
 
-Of float32 arrays on a CPU one compiled pass encloses the results (`standardized_numba`); channels that it
+Of float32 arrays on a CPU one compiled pass encloses the results (`norms_numba`); channels that it
 leaves in doubt, and all others, are exact sums, rounded.
 """
 
@@ -16,7 +16,7 @@ from ozaki import rowwise
 from ozaki.sums import api as sums
 from ozaki.sums.statistics import var
 
-LOOPS = "ozaki.standardized_numba"
+LOOPS = "ozaki.norms_numba"
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -41,12 +41,11 @@ def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
         spread = var(x, (0, 2), ddof=1) if variance else None
         return Standardized(*_exactly(x, eps), spread)
     samples, channels, length = x.shape
-    y, moments, doubtful = np.empty_like(x), np.empty((3, channels), x.dtype), np.empty(channels, np.bool_)
-    scratch = np.empty(samples * length), np.empty((3, loops.LANES))
+    y, moments, doubt = np.empty_like(x), np.empty((3, channels), x.dtype), np.empty(channels, np.uint8)
     with quietly(x):
-        count = loops.standardize(x, eps, y, moments, doubtful, *scratch)
+        loops.standardize(eps, x, y, moments, doubt, np.empty(samples * length))
     mean, scale, spread = moments
-    if count:
+    if (doubtful := doubt != 0).any():
         y[:, doubtful], mean[doubtful], scale[doubtful] = _exactly(x[:, doubtful], eps)
     if variance and (again := np.isnan(spread)).any():
         spread[again] = var(x[:, again], (0, 2), ddof=1)
@@ -60,11 +59,9 @@ def channel_sums(x: Array, y: Array | None = None) -> Array:
         return _summed(x, y)
     result = np.empty(x.shape[1], x.dtype)
     with quietly(x):
-        count = loops.channel_sums(
-            x, x if y is None else y, y is not None, result, np.empty((3, loops.LANES))
-        )
-    if count:
-        again = np.isnan(result)
+        numbers = np.empty(x.shape[0] * x.shape[2])
+        loops.channel_sums(x, x if y is None else y, y is not None, result, numbers)
+    if (again := np.isnan(result)).any():
         result[again] = _summed(x[:, again], None if y is None else y[:, again])
     return result
 

@@ -95,13 +95,10 @@ def test_no_number_is_left_to_chance():
 class DOUBTFUL:
     """Loops that decide nothing."""
 
-    LANES = 1
-
     @staticmethod
-    def standardize(x, eps, y, moments, doubtful, row, sums):
+    def standardize(eps, x, y, moments, doubt, d):
         y[...] = moments[...] = np.nan
-        doubtful[...] = True
-        return len(doubtful)
+        doubt[...] = 1
 
 
 def test_most_channels_are_decided_at_once():
@@ -119,3 +116,11 @@ def test_a_channel_that_plain_float64_would_round_wrong():
     with numpy_forms():
         expected = standardized(x, 1e-5)
     assert standardized(x, 1e-5).y.tobytes() == expected.y.tobytes()
+
+
+def test_what_lies_beside_a_tie():
+    """What decides is less than float64 can tell: of a sum, and of the squares that a variance is made of."""
+    x = np.array([1, 2.0**-24, 2.0**-60, 2.0**-120, -(2.0**-60)], np.float32)
+    assert channel_sums(x[None, None]) == 1 + 2.0**-23
+    x = np.array([1, -1, 2.0**-12, -(2.0**-12), 2.0**-30, -(2.0**-30), 0, 0, 0], np.float32)
+    assert standardized(x[None, None], 1e-5, variance=True).variance == (1 + 2.0**-23) / 4

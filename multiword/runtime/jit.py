@@ -75,10 +75,11 @@ pasted = numba.njit(inline="always", **PARTS)
 def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) -> Callable[[Callable], Any]:
     """Return a decorator that compiles a function for a signature, or loads its code from disk.
 
-    An `inner` function can be called by compiled ones only, and is compiled with the first of these.
+    An `inner` function can be called by compiled ones only, and is compiled with the first of these. It has
+    no flags of `fastmath` but its own; one that is `inlined` has those of a function that calls it.
     """
     flags = tuple(sorted(fastmath))
-    options = {"nopython": True} | (INNER if inner else CALLED) | ({"fastmath": set(flags)} if flags else {})
+    options = {"nopython": True, **(INNER if inner else CALLED), "fastmath": set(flags)}
 
     def compile_or_load(function: Callable) -> Any:
         if inner:

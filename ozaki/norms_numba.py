@@ -1,0 +1,203 @@
+"""Norms of float32 rows and channels on a CPU, and sums of channels: exact sums, and float64 with a bound.
+
+A channel is x[:, c, :]. Where both ends of what a result may be are rounded to the same float32 number, that
+is it. Rows and channels with other results are left in doubt.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import boolean, float32, float64, types, uint8, void
+
+from multiword.runtime.jit import inlined, jit
+from ozaki.rowwise_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of
+from ozaki.sums.exact.enclosure_numba import divided_by, rounded, two_sum
+from ozaki.sums.exact.extraction_numba import bits_of, number_of
+
+CHANNELS, VECTOR = types.Array(float32, 3, "C", readonly=True), float64[::1]
+
+OPERATIONS = 16
+"""Roundings of both computations, at most, from Σd² to a result: each has a relative error of U."""
+
+
+@jit(float64(ROW, VECTOR), inner=True, fastmath=IN_ANY_ORDER)
+def widen(x, numbers):
+    """Write x; return Σ|x|, but for roundings."""
+    total = 0.0
+    for j in range(len(x)):
+        numbers[j] = x[j]
+        total += abs(np.float64(x[j]))
+    return total
+
+
+@jit(float64(ROW, ROW, VECTOR), inner=True, fastmath=IN_ANY_ORDER)
+def multiply(x, y, numbers):
+    """Write x·y, which has no error; return Σ|x·y|, but for roundings."""
+    total = 0.0
+    for j in range(len(x)):
+        numbers[j] = np.float64(x[j]) * np.float64(y[j])
+        total += abs(numbers[j])
+    return total
+
+
+@jit(types.UniTuple(float64, 2)(float64, float64), inner=True)
+def cut(x, sigma):
+    """Return x rounded to multiples of 2**-53·sigma, for a power of two above 2·|x|, and the rest."""
+    high = (x + sigma) - sigma
+    return high, x - high
+
+
+@jit(types.UniTuple(float64, 3)(VECTOR, float64), inner=True, fastmath=IN_ANY_ORDER)
+def sums_of_cut(numbers, sigma):
+    """Return the sum of multiples, exact in any order, those of the rests, and of their magnitudes."""
+    high = low = magnitudes = 0.0
+    for j in range(len(numbers)):
+        multiple, rest = cut(numbers[j], sigma)
+        high += multiple
+        low += rest
+        magnitudes += abs(rest)
+    return high, low, magnitudes
+
+
+@jit(types.UniTuple(float64, 3)(VECTOR, float64), inner=True)
+def sum_of(numbers, magnitudes):
+    """Return the sum of numbers as an enclosure, given that of their magnitudes."""
+    if not magnitudes < np.inf:
+        return np.nan, 0.0, 0.0
+    if magnitudes == 0:  # a sum of zeros has a sign
+        total = -0.0
+        for j in range(len(numbers)):
+            total += numbers[j]
+        return total, 0.0, 0.0
+    high, low, rests = sums_of_cut(numbers, number_of(((bits_of(magnitudes) >> 52) + 2) << 52))
+    high, low = two_sum(high, low)
+    return high, low, len(numbers) * U * rests
+
+
+@jit(float64(VECTOR, float64), inner=True, fastmath=IN_ANY_ORDER)
+def sum_of_squares(numbers, mean):
+    """Take the mean away from numbers; return Σd² of the differences."""
+    total = 0.0
+    for j in range(len(numbers)):
+        d = numbers[j] - mean
+        numbers[j] = d
+        total += d * d
+    return total
+
+
+@inlined
+def mean_of(high, low, error, n, single):
+    """Return a sum's quotient by n, rounded, or NaN if that is in doubt."""
+    high, low, error = divided_by(high, low, error, np.float64(n))
+    return rounded(high, low, error / n, single)
+
+
+@inlined
+def deviations(centred, eps, magnitudes, d):
+    """Take the mean m of numbers away from them; return their sum, Σd², its relative error, bounds of 1/√w.
+
+    The sum is an enclosure, and 0 if m is to be 0. w is the mean of d² plus eps.
+    """
+    n, squares = len(d), 0.0
+    total = sum_of(d, magnitudes) if centred else (0.0, 0.0, 0.0)
+    exact = total[1] == 0 and total[2] == 0  # as it mostly is
+    m = total[0] / n if exact else mean_of(*total, n, False)
+    for start in range(0, n, BLOCK):
+        squares += sum_of_squares(d[start : start + BLOCK], m)
+    share = (additions_of(n) + 1) * U  # a product is rounded, too
+    scale = 1 / math.sqrt(squares / n + eps) if eps >= 0 else np.nan
+    error = scale * (share / 2 + OPERATIONS * U)
+    return total, squares, share, scale - error, scale + error
+
+
+@jit(boolean(VECTOR, float64, float64, float32[::1]), inner=True)
+def write_products(d, least, greatest, out):
+    """Write products, rounded; return whether those with both factors differ."""
+    unlike = False
+    for j in range(len(out)):
+        low, high = np.float32(d[j] * least), np.float32(d[j] * greatest)
+        unlike |= low != high
+        out[j] = low
+    return unlike
+
+
+@inlined
+def agreed(least, greatest):
+    """Return the float32 number that both are rounded to, or NaN."""
+    low, high = np.float32(least), np.float32(greatest)
+    return low if low == high else np.float32(np.nan)
+
+
+OF_ROWS = void(float64, ROWS, ROW, ROW, float32[:, ::1], uint8[::1], VECTOR)
+
+
+@jit(void(boolean, *OF_ROWS.args), inner=True)
+def norms(centred, eps, x, weight, bias, out, doubt, d):
+    """Write norms of rows, times a weight and plus a bias unless these are empty."""
+    for i in range(len(x)):
+        _, _, _, least, greatest = deviations(centred, eps, widen(x[i], d), d)
+        row = out[i]
+        unlike = write_products(d, least, greatest, row)
+        if len(weight):
+            for j in range(len(row)):
+                row[j] *= weight[j]
+        if len(bias):
+            for j in range(len(row)):
+                row[j] += bias[j]
+        for j in range(len(row)):
+            unlike |= not abs(row[j]) < np.inf  # a NaN may be another than the canonical one
+        doubt[i] = unlike
+
+
+@jit(OF_ROWS)
+def layer_norm(eps, x, weight, bias, out, doubt, d):
+    """Write layer norms of rows."""
+    norms(True, eps, x, weight, bias, out, doubt, d)
+
+
+@jit(OF_ROWS)
+def rms_norm(eps, x, weight, bias, out, doubt, d):
+    """Write norms of rows by the means of their squares."""
+    norms(False, eps, x, weight, bias, out, doubt, d)
+
+
+@jit(void(float64, ROWS, float32[:, ::1], uint8[::1], VECTOR))
+def inverse_deviation(eps, x, out, doubt, d):
+    """Write what layer norms multiply by."""
+    for i in range(len(x)):
+        _, _, _, least, greatest = deviations(True, eps, widen(x[i], d), d)
+        out[i, 0] = agreed(least, greatest)
+        doubt[i] = out[i, 0] != out[i, 0]
+
+
+@jit(void(float64, CHANNELS, float32[:, :, ::1], float32[:, ::1], uint8[::1], VECTOR))
+def standardize(eps, x, y, moments, doubt, d):
+    """Write layer norms of channels, their means, 1/√w and Σ(x − mean)²/(n − 1), which is NaN if in doubt."""
+    samples, channels, length = x.shape
+    n = samples * length
+    for c in range(channels):
+        magnitudes, unlike = 0.0, False
+        for i in range(samples):
+            magnitudes += widen(x[i, c], d[i * length :])
+        total, squares, share, least, greatest = deviations(True, eps, magnitudes, d)
+        for i in range(samples):
+            unlike |= write_products(d[i * length :], least, greatest, y[i, c])
+        moments[0, c], moments[1, c] = np.float32(mean_of(*total, n, True)), agreed(least, greatest)
+        # d is rounded, and m: n·(m·U)² at most, twice over for its own roundings.
+        margin = 2 * share * squares + 2 * n * (total[0] / n * U) ** 2
+        moments[2, c] = agreed((squares - margin) / (n - 1.0), (squares + margin) / (n - 1.0))
+        doubt[c] = unlike or moments[0, c] != moments[0, c] or moments[1, c] != moments[1, c]
+
+
+@jit(void(CHANNELS, CHANNELS, boolean, float32[::1], VECTOR))
+def channel_sums(x, y, product, result, numbers):
+    """Write Σ x, or Σ x·y, of each channel, rounded, or NaN if that is in doubt."""
+    samples, channels, length = x.shape
+    for c in range(channels):
+        magnitudes = 0.0
+        for i in range(samples):
+            part = numbers[i * length :]
+            magnitudes += multiply(x[i, c], y[i, c], part) if product else widen(x[i, c], part)
+        result[c] = np.float32(rounded(*sum_of(numbers, magnitudes), True))
