@@ -22,22 +22,11 @@ OPERATIONS = 16
 """Roundings of both computations, at most, from Σd² to a result: each has a relative error of U."""
 
 
-@jit(float64(ROW, VECTOR), inner=True, fastmath=IN_ANY_ORDER)
-def widen(x, numbers):
-    """Write x; return Σ|x|, but for roundings."""
+@jit(float64(VECTOR), inner=True, fastmath=IN_ANY_ORDER)
+def sum_of_magnitudes(numbers):
+    """Return Σ|x|, but for roundings."""
     total = 0.0
-    for j in range(len(x)):
-        numbers[j] = x[j]
-        total += abs(np.float64(x[j]))
-    return total
-
-
-@jit(float64(ROW, ROW, VECTOR), inner=True, fastmath=IN_ANY_ORDER)
-def multiply(x, y, numbers):
-    """Write x·y, which has no error; return Σ|x·y|, but for roundings."""
-    total = 0.0
-    for j in range(len(x)):
-        numbers[j] = np.float64(x[j]) * np.float64(y[j])
+    for j in range(len(numbers)):
         total += abs(numbers[j])
     return total
 
@@ -61,9 +50,10 @@ def sums_of_cut(numbers, sigma):
     return high, low, magnitudes
 
 
-@jit(types.UniTuple(float64, 3)(VECTOR, float64), inner=True)
-def sum_of(numbers, magnitudes):
-    """Return the sum of numbers as an enclosure, given that of their magnitudes."""
+@jit(types.UniTuple(float64, 3)(VECTOR), inner=True)
+def sum_of(numbers):
+    """Return the sum of numbers as an enclosure."""
+    magnitudes = sum_of_magnitudes(numbers)
     if not magnitudes < np.inf:
         return np.nan, 0.0, 0.0
     if magnitudes == 0:  # a sum of zeros has a sign
@@ -88,6 +78,13 @@ def sum_of_squares(numbers, mean):
 
 
 @inlined
+def widen(x, numbers):
+    """Write float32 numbers as float64 ones."""
+    for j in range(len(x)):
+        numbers[j] = x[j]
+
+
+@inlined
 def mean_of(high, low, error, n, single):
     """Return a sum's quotient by n, rounded, or NaN if that is in doubt."""
     high, low, error = divided_by(high, low, error, np.float64(n))
@@ -95,13 +92,13 @@ def mean_of(high, low, error, n, single):
 
 
 @inlined
-def deviations(centred, eps, magnitudes, d):
+def deviations(centred, eps, d):
     """Take the mean m of numbers away from them; return their sum, Σd², its relative error, bounds of 1/√w.
 
     The sum is an enclosure, and 0 if m is to be 0. w is the mean of d² plus eps.
     """
     n, squares = len(d), 0.0
-    total = sum_of(d, magnitudes) if centred else (0.0, 0.0, 0.0)
+    total = sum_of(d) if centred else (0.0, 0.0, 0.0)
     exact = total[1] == 0 and total[2] == 0  # as it mostly is
     m = total[0] / n if exact else mean_of(*total, n, False)
     for start in range(0, n, BLOCK):
@@ -137,7 +134,8 @@ OF_ROWS = void(float64, ROWS, ROW, ROW, float32[:, ::1], uint8[::1], VECTOR)
 def norms(centred, eps, x, weight, bias, out, doubt, d):
     """Write norms of rows, times a weight and plus a bias unless these are empty."""
     for i in range(len(x)):
-        _, _, _, least, greatest = deviations(centred, eps, widen(x[i], d), d)
+        widen(x[i], d)
+        _, _, _, least, greatest = deviations(centred, eps, d)
         row = out[i]
         unlike = write_products(d, least, greatest, row)
         if len(weight):
@@ -167,23 +165,31 @@ def rms_norm(eps, x, weight, bias, out, doubt, d):
 def inverse_deviation(eps, x, out, doubt, d):
     """Write what layer norms multiply by."""
     for i in range(len(x)):
-        _, _, _, least, greatest = deviations(True, eps, widen(x[i], d), d)
+        widen(x[i], d)
+        _, _, _, least, greatest = deviations(True, eps, d)
         out[i, 0] = agreed(least, greatest)
         doubt[i] = out[i, 0] != out[i, 0]
 
 
-@jit(void(float64, CHANNELS, float32[:, :, ::1], float32[:, ::1], uint8[::1], VECTOR))
-def standardize(eps, x, y, moments, doubt, d):
+@jit(
+    void(
+        *(float64, CHANNELS, float32[:, :, ::1], float32[:, ::1]),
+        *(uint8[::1], VECTOR, float32[::1]),
+    )
+)
+def standardize(eps, x, y, moments, doubt, d, row):
     """Write layer norms of channels, their means, 1/√w and Σ(x − mean)²/(n − 1), which is NaN if in doubt."""
     samples, channels, length = x.shape
     n = samples * length
     for c in range(channels):
-        magnitudes, unlike = 0.0, False
         for i in range(samples):
-            magnitudes += widen(x[i, c], d[i * length :])
-        total, squares, share, least, greatest = deviations(True, eps, magnitudes, d)
+            for j in range(length):
+                d[i * length + j] = x[i, c, j]
+        total, squares, share, least, greatest = deviations(True, eps, d)
+        unlike = write_products(d, least, greatest, row)
         for i in range(samples):
-            unlike |= write_products(d[i * length :], least, greatest, y[i, c])
+            for j in range(length):
+                y[i, c, j] = row[i * length + j]
         moments[0, c], moments[1, c] = np.float32(mean_of(*total, n, True)), agreed(least, greatest)
         # d is rounded, and m: n·(m·U)² at most, twice over for its own roundings.
         margin = 2 * share * squares + 2 * n * (total[0] / n * U) ** 2
@@ -196,8 +202,8 @@ def channel_sums(x, y, product, result, numbers):
     """Write Σ x, or Σ x·y, of each channel, rounded, or NaN if that is in doubt."""
     samples, channels, length = x.shape
     for c in range(channels):
-        magnitudes = 0.0
         for i in range(samples):
-            part = numbers[i * length :]
-            magnitudes += multiply(x[i, c], y[i, c], part) if product else widen(x[i, c], part)
-        result[c] = np.float32(rounded(*sum_of(numbers, magnitudes), True))
+            for j in range(length):
+                other = np.float64(y[i, c, j]) if product else 1.0
+                numbers[i * length + j] = x[i, c, j] * other
+        result[c] = np.float32(rounded(*sum_of(numbers), True))

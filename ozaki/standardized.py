@@ -43,7 +43,8 @@ def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
     samples, channels, length = x.shape
     y, moments, doubt = np.empty_like(x), np.empty((3, channels), x.dtype), np.empty(channels, np.uint8)
     with quietly(x):
-        loops.standardize(eps, x, y, moments, doubt, np.empty(samples * length))
+        n = samples * length
+        loops.standardize(eps, x, y, moments, doubt, np.empty(n), np.empty(n, x.dtype))
     mean, scale, spread = moments
     if (doubtful := doubt != 0).any():
         y[:, doubtful], mean[doubtful], scale[doubtful] = _exactly(x[:, doubtful], eps)

@@ -96,7 +96,7 @@ class DOUBTFUL:
     """Loops that decide nothing."""
 
     @staticmethod
-    def standardize(eps, x, y, moments, doubt, d):
+    def standardize(eps, x, y, moments, doubt, d, row):
         y[...] = moments[...] = np.nan
         doubt[...] = 1
 
