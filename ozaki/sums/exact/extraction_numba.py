@@ -8,14 +8,12 @@ first comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import float64, int64
-from numba.extending import intrinsic
 
+from multiword.runtime.addresses import F64, I64, instruction
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import HUGE, TINY
 from ozaki.sums.exact.levels import LEVEL_BITS, REST, TWO, WINDOW_BLOCK, window_above
@@ -35,48 +33,36 @@ _LEVEL = (1 << LEVEL_BITS) - 1
 MAGNITUDE = (1 << 63) - 1
 LARGEST = TWO.limit  # and k: the exponent field of what a window does not hold
 
-instruction: Callable[[Callable], Any] = intrinsic
-"""Makes a function of one or a few machine instructions."""
 
-
-@instruction
-def bits_of(context: Any, x: Any) -> Any:
+@instruction(int64(float64))
+def bits_of(_: Any, builder: Any, x: Any) -> Any:
     """The bit pattern of a float64 as an int64."""
-    return int64(float64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.IntType(64))
+    return builder.bitcast(x, I64)
 
 
-@instruction
-def number_of(context: Any, pattern: Any) -> Any:
+@instruction(float64(int64))
+def number_of(_: Any, builder: Any, pattern: Any) -> Any:
     """The float64 of a bit pattern."""
-    return float64(int64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.DoubleType())
+    return builder.bitcast(pattern, F64)
 
 
-@instruction
-def sigma_of(context: Any, k: Any) -> Any:
+@instruction(float64(int64))
+def sigma_of(_: Any, builder: Any, k: Any) -> Any:
     """1.5·2**k, from its bit pattern."""
-
-    def pattern(_: Any, builder: Any, signature: Any, values: Any) -> Any:
-        word = ir.IntType(64)
-        exponent = builder.shl(builder.add(values[0], word(1023)), word(52))
-        return builder.bitcast(builder.or_(exponent, word(1 << 51)), ir.DoubleType())
-
-    return float64(int64), pattern
+    exponent = builder.shl(builder.add(k, I64(1023)), I64(52))
+    return builder.bitcast(builder.or_(exponent, I64(1 << 51)), F64)
 
 
-@instruction
-def fma(context: Any, x: Any, y: Any, z: Any) -> Any:
+@instruction(float64(float64, float64, float64))
+def fma(_: Any, builder: Any, x: Any, y: Any, z: Any) -> Any:
     """x·y + z, rounded once."""
-    return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
+    return builder.fma(x, y, z)
 
 
-@instruction
-def _plus(context: Any, x: Any, y: Any) -> Any:
+@instruction(float64(float64, float64))
+def _plus(_: Any, builder: Any, x: Any, y: Any) -> Any:
     """x + y, where the compiler may add up in any order."""
-
-    def addition(_: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.fadd(*values, flags=("reassoc", "nsz"))
-
-    return float64(float64, float64), addition
+    return builder.fadd(x, y, flags=("reassoc", "nsz"))
 
 
 _window_above = inlined(window_above)

@@ -8,10 +8,11 @@ import numpy as np
 from llvmlite import ir
 from numba import void
 from numba.core import cgutils
+from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from multiword.runtime.jit import inlined
-from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction, sigma_of
+from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, sigma_of
 from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
 from ozaki.sums.exact.levels import GROUPS, HIGHEST
 from ozaki.tuning import GROUPS_AHEAD
@@ -29,7 +30,7 @@ GAP, LIMIT = GROUPS.bits, GROUPS.limit
 _BEYOND, _INFINITY = (HIGHEST + LIMIT) << 52, 2047 << 52
 
 
-@instruction
+@intrinsic
 def _prefetch(context: Any, words: Any, index: Any) -> Any:
     """Ask for the cache line of words[index], which is written soon."""
 

@@ -7,15 +7,11 @@ geometric predicates, Theorem 10, GROW-EXPANSION without zeros).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import float64, int64
 
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.enclosure_numba import two_sum
-from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction
+from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, number_of
 
 EQUALS = {
     "running_sums": "sums.rounded_sum",
@@ -24,12 +20,6 @@ EQUALS = {
 
 _MINUS_ZERO = ~MAGNITUDE
 _LARGEST = 2.0**1021  # nothing overflows below
-
-
-@instruction
-def _of_bits(context: Any, pattern: Any) -> Any:
-    """The float64 of a bit pattern."""
-    return float64(int64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.DoubleType())
 
 
 @inlined
@@ -52,7 +42,7 @@ def _to_odd(high, low):
     """The one of two neighbours, between which high + low lies, whose last bit is odd; high if low is 0."""
     if low == 0 or bits_of(high) & 1 == 1:
         return high
-    return _of_bits(bits_of(high) + (1 if (low > 0) == (high > 0) else -1))
+    return number_of(bits_of(high) + (1 if (low > 0) == (high > 0) else -1))
 
 
 @inlined
