@@ -8,10 +8,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from multiword.rounding import two_sum
 from ozaki.elementary import pieces, tables, values
 from ozaki.elementary.tables import ASIN, ATAN, CBRT, COS, EXP, LOG, SIN
 from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbits, where
-from ozaki.elementary.words import Number, Words, ordered_sum, two_product, two_sum
+from ozaki.elementary.words import Number, Words, ordered_sum, two_product
 
 LARGEST_R = 0.693148 / 256
 LARGEST_Z = 1 / 256

@@ -280,5 +280,4 @@ def elu(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-inf, 0.0, above(0.0, same), identity_near_0)
 def _elu(m, x):
     """e**x - 1 for x < 0, x elsewhere."""
-    A, _, e = m.expm1(m.number(m.where(x < -60.0, -60.0, x)))
-    return A, e
+    return _expm1(m, x)

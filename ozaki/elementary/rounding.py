@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from multiword.formats import FORMATS
-from multiword.rounding import round_to
+from multiword.rounding import round_to, two_sum
 from ozaki.elementary.cores import Machine
 from ozaki.elementary.many import Many
 from ozaki.elementary.record import Function
 from ozaki.elementary.values import bits, power, single, unbits, where
-from ozaki.elementary.words import Number, ordered_sum, two_sum
+from ozaki.elementary.words import Number, ordered_sum
 
 FIRST, LAST = {True: 48, False: 70}, 105
 """Bits of the first text, of float32 and of float64, and of the last."""

@@ -13,20 +13,14 @@ from fractions import Fraction
 from math import log2
 from typing import Any
 
+from multiword.rounding import two_sum
 from ozaki.elementary import values
 from ozaki.elementary.digits import Big
 from ozaki.elementary.values import fma, where
 
 
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return a + b, rounded, and what that leaves."""
-    s = a + b
-    z = s - a
-    return s, (a - (s - z)) + (b - z)
-
-
 def ordered_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return the same for |a| >= |b| or a = 0."""
+    """Return a + b, rounded, and what that leaves, for |a| >= |b| or a = 0."""
     s = a + b
     return s, b - (s - a)
 

@@ -17,9 +17,12 @@ import math
 
 import numpy as np
 
+from multiword.rounding import two_sum
 from ozaki.definition.scales import NORM_LIMITS
 from ozaki.definition.statistics import BITS
 from ozaki.linalg.small.language import across, bits, exponent, from_bits, number, parts_of, text
+
+text(two_sum)
 
 LONGEST = 256
 """Real numbers of a row, at most."""
@@ -137,14 +140,6 @@ def dot(x, y, z, p, q, r):
 
 
 @text
-def rounded_sum(x, y):
-    """Return RN(x + y), and x + y less that."""
-    s = x + y
-    t = s - x
-    return s, (x - (s - t)) + (y - t)
-
-
-@text
 def odd(x, rest):
     """Return x, or of the two numbers beside x + rest the one whose last bit is 1; x is the nearest one."""
     even = rest != 0 and (bits(x) & 1) == 0
@@ -182,9 +177,9 @@ def rounded(c4, c3, c2, c1, c0, e):
     carry = np.rint(c4 * DOWN)
     c4 = c4 - carry * UP
     top, middle = (carry * UP + c4) * (UP_HALF * UP_HALF), (c3 * UP + c2) * UP_HALF
-    high, low = rounded_sum(top, middle)
-    low, lost = rounded_sum(low, c1 * UP + c0)
-    high, low = rounded_sum(high, odd(low, lost))
+    high, low = two_sum(top, middle)
+    low, lost = two_sum(low, c1 * UP + c0)
+    high, low = two_sum(high, odd(low, lost))
     return scaled_once(high, low, e)
 
 
