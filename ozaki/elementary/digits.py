@@ -116,36 +116,28 @@ def _precisely(function: Callable[[Big, int], Big]) -> Callable[[Big], Big]:
 
 @lru_cache(64)
 def pi(bits: int) -> Big:
-    """π, by Machin's formula."""
+    """π = 16 arctan(1/5) - 4 arctan(1/239), Machin's formula."""
     places = bits + 16
-
-    def arctangent(n: int) -> int:
-        term = total = (1 << places) // n
-        k = 1
-        while term:
-            term //= -n * n
-            k += 2
-            total += term // k
-        return total
-
-    return Big(4 * (4 * arctangent(5) - arctangent(239)), -places, bits)
+    return Big(4 * (4 * _of_inverse(5, -1, places) - _of_inverse(239, -1, places)), -places, bits)
 
 
 @lru_cache(64)
 def ln2(bits: int) -> Big:
     """log 2 = 18 artanh(1/26) - 2 artanh(1/4801) + 8 artanh(1/8749)."""
     places = bits + 16
+    terms = (factor * _of_inverse(n, 1, places) for factor, n in ((18, 26), (-2, 4801), (8, 8749)))
+    return Big(sum(terms), -places, bits)
 
-    def artanh(n: int) -> int:
-        term = total = (1 << places) // n
-        k = 1
-        while term:
-            term //= n * n
-            k += 2
-            total += term // k
-        return total
 
-    return Big(18 * artanh(26) - 2 * artanh(4801) + 8 * artanh(8749), -places, bits)
+def _of_inverse(n: int, sign: int, places: int) -> int:
+    """Return artanh(1/n)·2**places for sign 1, arctan(1/n)·2**places for -1, by their series."""
+    term = total = (1 << places) // n
+    k = 1
+    while term:
+        term //= sign * n * n
+        k += 2
+        total += term // k
+    return total
 
 
 @_precisely

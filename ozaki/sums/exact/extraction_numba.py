@@ -69,18 +69,21 @@ _window_above = inlined(window_above)
 
 
 @inlined
-def _largest(x):
-    """The bit pattern of the largest magnitude."""
+def _largest(x, y):
+    """The bit pattern of the largest magnitude of numbers, or of x·y."""
     largest = 0
     for i in range(len(x)):
-        magnitude = bits_of(np.float64(x[i])) & MAGNITUDE
+        v = np.float64(x[i])
+        if y is not None:
+            v *= np.float64(y[i])
+        magnitude = bits_of(v) & MAGNITUDE
         largest = magnitude if magnitude > largest else largest
     return largest
 
 
 def window(x):
     """A k for numbers like these."""
-    return _window_above(_largest(x))
+    return _window_above(_largest(x, None))
 
 
 @inlined
@@ -179,16 +182,6 @@ def products(x, y, p, e):
     return not unsafe
 
 
-@inlined
-def _largest_product(x, y):
-    """The bit pattern of the largest magnitude of products."""
-    largest = 0
-    for i in range(len(x)):
-        magnitude = bits_of(np.float64(x[i]) * np.float64(y[i])) & MAGNITUDE
-        largest = magnitude if magnitude > largest else largest
-    return largest
-
-
 def enclosed_sum(x, y, k, _, sums):
     """As `vector_sum`, of numbers, or of x·y, within ERROR units for each of them, in whole blocks: `levels`.
 
@@ -211,7 +204,7 @@ def enclosed_sum(x, y, k, _, sums):
             left = v - (shifted - sigma)
             rest = _plus(rest, left if y is None else left + fma(a, np.float64(ys[i]), -v))
         if outside >> 52 != 0:
-            sums[6] = _largest(xs) if y is None else _largest_product(xs, ys)
+            sums[6] = _largest(xs, None) if y is None else _largest(xs, ys)
             return start
         _enclose(sums, k, high - len(xs) * bits_of(sigma), rest)
     return len(x)
