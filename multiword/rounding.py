@@ -126,7 +126,7 @@ SPLITTER = 2.0**27 + 1
 """Veltkamp's factor, which splits float64 numbers into halves of 26 bits."""
 
 
-def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
     """Return s = fl(a + b) and e = a + b - s, of float64 numbers: Knuth, TAOCP 2, Theorem 4.2.2 B."""
     s = a + b
     t = s - a

@@ -14,6 +14,7 @@ from ozaki.api import (
 )
 from ozaki.arrays import array
 from ozaki.contractions import einsum, inner, matvec, outer, tensordot, vecdot
+from ozaki.covariances import corrcoef, cov
 from ozaki.elementary.angles import acos, asin, atan, cos, cospi, sin, sinpi, tan
 from ozaki.elementary.complex_numbers import abs, angle
 from ozaki.elementary.exponentials import (
@@ -54,7 +55,7 @@ from ozaki.sums.groups_skipping import group_average, group_nanmean, group_nanst
 from ozaki.sums.rolling import rolling_mean, rolling_std, rolling_sum, rolling_var
 from ozaki.sums.statistics import average, nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
-from ozaki.symmetric import cdist_squared, corrcoef, cov, gram
+from ozaki.symmetric import cdist_squared, gram
 
 __all__ = sorted(_PUBLIC)
 

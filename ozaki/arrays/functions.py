@@ -14,7 +14,7 @@ import numpy as np
 from opt_einsum.parser import convert_interleaved_input, parse_einsum_input
 
 from multiword.public import public_names
-from ozaki import api, contractions, elementary, linalg, symmetric
+from ozaki import api, contractions, covariances, elementary, linalg
 from ozaki.arrays.signals import signalled, warn_of_few
 from ozaki.public import PUBLIC
 from ozaki.sums import api as sums
@@ -262,7 +262,9 @@ def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
         weights = {name: options.pop(name, None) for name in ("fweights", "aweights")}
         if any(x is not None for x in options.values()) or not kinds_of(given) <= set("biuf"):
             return None
-        divisor = {} if of is symmetric.corrcoef else {"ddof": (0 if biased else 1) if ddof is None else ddof}
+        divisor = (
+            {} if of is covariances.corrcoef else {"ddof": (0 if biased else 1) if ddof is None else ddof}
+        )
         return of(*given, rowvar=rowvar, accuracy=accuracy or "fp64", **weights, **divisor).squeeze()[()]
 
     return computed
@@ -347,8 +349,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.trace: _trace,
     np.nanmin: _as_plain,
     np.nanmax: _as_plain,
-    np.cov: _covariances(symmetric.cov),
-    np.corrcoef: _covariances(symmetric.corrcoef),
+    np.cov: _covariances(covariances.cov),
+    np.corrcoef: _covariances(covariances.corrcoef),
     np.convolve: _convolution(convolution.convolve, "full"),
     np.correlate: _convolution(convolution.correlate, "valid"),
     np.dot: _dot,

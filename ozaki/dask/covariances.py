@@ -1,6 +1,6 @@
 """Covariances and correlations of Dask arrays: means, deviations and their product, each lazy.
 
-The steps are those of `ozaki.symmetric`. One task has their results for all variables, and the product.
+The steps are those of `ozaki.covariances`. One task has their results for all variables, and the product.
 """
 
 from __future__ import annotations
@@ -18,6 +18,15 @@ from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, as_array, namespace, quietly
 from multiword.runtime.options import exactly
+from ozaki.covariances import (
+    check_shape_of_weights,
+    corrected,
+    corrected_with_weights,
+    correlations,
+    exponents_of,
+    unscaled_covariances,
+    variables_of,
+)
 from ozaki.dask.arguments import as_chunk, known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.products import matmul
 from ozaki.dask.reductions import LAZY as REDUCTIONS
@@ -26,14 +35,6 @@ from ozaki.public import PUBLIC, Record
 from ozaki.sums.statistics import var
 from ozaki.sums.variance import exact_ddof
 from ozaki.sums.weighted import checked_weights, divisor
-from ozaki.symmetric import (
-    check_shape_of_weights,
-    corrected,
-    corrected_with_weights,
-    correlations,
-    exponents_of,
-    unscaled_covariances,
-)
 
 _DIFFERENCE = """
 
@@ -117,20 +118,14 @@ def _variables(x: Any, y: Any, rowvar: bool) -> da.Array:
     """Return the variables, those of y after those of x, as the rows of a float64 matrix."""
     given = {"x": known_chunks(x, "x")} | ({} if y is None else {"y": known_chunks(y, "y")})
     like_arrays(**given)
-    rows = []
-    for name, z in given.items():
-        if z.ndim not in (1, 2):
-            raise ValueError(f"{name} must be a matrix or a vector, got an array of shape {z.shape}")
+
+    def converted(name: str, z: da.Array) -> da.Array:
         if z.dtype.kind == "c":
             raise TypeError(f"{name} must be real for a result of float64, got dtype {z.dtype}")
         convert = partial(_converted, name=name, declared=z.dtype)
-        meta = meta_from_array(z._meta, dtype=np.float64)
-        z = da.map_blocks(convert, z, dtype=np.float64, meta=meta)
-        as_they_are = rowvar or (name == "y" and len(z) == 1)  # as NumPy has it
-        rows.append(z[None] if z.ndim == 1 else z if as_they_are else z.T)
-    if len({z.shape[1] for z in rows}) > 1:
-        shapes = " and ".join(str(z.shape) for z in given.values())
-        raise ValueError(f"x and y must have as many observations, got arrays of shapes {shapes}")
+        return da.map_blocks(convert, z, dtype=np.float64, meta=meta_from_array(z._meta, dtype=np.float64))
+
+    rows = variables_of(given, rowvar, converted)
     return without_empty_chunks(da.concatenate(rows, axis=0, allow_unknown_chunksizes=False))
 
 

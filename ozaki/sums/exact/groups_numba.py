@@ -80,7 +80,7 @@ def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels, no
     outside, smallest, groups = False, 0, np.uint64(len(flags))
     for i in range(len(x)):
         g, v, lane = labels[i], np.float64(x[i]), _lane(labels, i, lane_bits)
-        _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))
+        _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))  # type: ignore[call-arg]  # of the context
         if np.uint64(g) >= groups:
             outside = True
             break
