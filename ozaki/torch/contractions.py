@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ozaki import contractions
 from ozaki.arguments import check_accuracy
-from ozaki.contractions import Labels, check_subscripts, lengths_of, pair_by_pair, planned
+from ozaki.contractions import check_subscripts, pair_by_pair, planned
+from ozaki.pairs_of_tensors import Labels, lengths_of
 from ozaki.torch.functions import check
 from ozaki.torch.operators import bilinear, new_operator, save, sum
 from ozaki.torch.settings import ACCURACY, DTYPES
