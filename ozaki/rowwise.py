@@ -7,44 +7,28 @@ device can change a bit. The result is then rounded to its dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import (
     Array,
-    as_array,
-    check_out,
-    check_same_device,
     import_cupy,
     is_cupy,
     namespace,
     on_device_of_arrays,
-    put_one_nan,
-    quietly,
     to_float64,
 )
-from multiword.runtime.parallel import over_rows
 from ozaki import rowwise_cuda, rowwise_host, rowwise_norms
-from ozaki.elementary.api import FORMATS, apply, float_of
+from ozaki.elementary.api import apply
 from ozaki.public import public
+from ozaki.rows import Kernel, each, reduced, rounded
 from ozaki.sums.api import mean, sum
-from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
-from ozaki.sums.table import Reduction, filled, means, quotient_dtype, squares
-from ozaki.tuning import ROW_BLOCK, SHORT_ROW
+from ozaki.sums.arguments import Axis, Out
+from ozaki.sums.table import Reduction, means, quotient_dtype, squares
 
 _MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
-
-Compute = Callable[[Array, int], Array]
-"""compute(x, axis): float64 results of x along an axis, which one of one number a row still has."""
-
-Kernel = Callable[..., tuple[Array, Array | None] | None]
-"""kernel(rows, weight, bias): results of rows, in their dtype, and which are in doubt, if some are; None
-where it does not take such rows."""
 
 
 @public("Functions of rows", torch="softmax", jax="softmax")
@@ -85,7 +69,7 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
         powers /= sum(powers, along, keepdims=True)
         return powers
 
-    return _each(x, axis, out, compute, _softmax_kernel("softmax"))
+    return each(x, axis, out, compute, _softmax_kernel("softmax"))
 
 
 @public("Functions of rows", torch="log_softmax", jax="log_softmax")
@@ -107,7 +91,7 @@ def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
         result -= _log_of_sum(rows, largest, along)
         return result
 
-    return _each(x, axis, out, compute, _softmax_kernel("log_softmax"))
+    return each(x, axis, out, compute, _softmax_kernel("log_softmax"))
 
 
 @public("Functions of rows", torch="logsumexp", jax="logsumexp")
@@ -132,7 +116,7 @@ def logsumexp(x: Array, axis: Axis = None, out: Out = None, keepdims: bool = Fal
         result = largest + _log_of_sum(rows, largest, along)
         return namespace(rows).where(abs(largest) == np.inf, largest, result)
 
-    return _reduced(x, axis, out, keepdims, compute, -np.inf, _softmax_kernel("logsumexp"))
+    return reduced(x, axis, out, keepdims, compute, -np.inf, _softmax_kernel("logsumexp"))
 
 
 @public("Functions of rows", torch="layer_norm", jax="layer_norm")
@@ -169,7 +153,7 @@ def layer_norm(
         centred *= _scale(centred, along, eps)
         return centred
 
-    return _each(x, axis, out, compute, _norm_kernel("layer_norm", eps), weight, bias)
+    return each(x, axis, out, compute, _norm_kernel("layer_norm", eps), weight, bias)
 
 
 def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
@@ -179,7 +163,7 @@ def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
         return _scale(rows - mean(rows, along, keepdims=True), along, eps)
 
     kernel = _norm_kernel("inverse_deviation", eps)
-    result: Array = _reduced(x, axis, None, True, compute, np.nan, kernel)
+    result: Array = reduced(x, axis, None, True, compute, np.nan, kernel)
     return result
 
 
@@ -204,7 +188,7 @@ def rms_norm(
     def compute(rows: Array, along: int) -> Array:
         return rows * _scale(rows, along, eps)
 
-    return _each(x, axis, out, compute, _norm_kernel("rms_norm", eps), weight)
+    return each(x, axis, out, compute, _norm_kernel("rms_norm", eps), weight)
 
 
 @public("Functions of rows")
@@ -227,7 +211,7 @@ def gmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     def compute(rows: Array, along: int) -> Array:
         return apply("exp", mean(apply("log", rows), along, keepdims=True))
 
-    return _reduced(x, axis, out, keepdims, compute, np.nan)
+    return reduced(x, axis, out, keepdims, compute, np.nan)
 
 
 @public("Functions of rows")
@@ -245,7 +229,7 @@ def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     def compute(rows: Array, along: int) -> Array:
         return 1.0 / mean(_inverses(rows), along, keepdims=True)
 
-    return _reduced(x, axis, out, keepdims, compute, np.nan)
+    return reduced(x, axis, out, keepdims, compute, np.nan)
 
 
 def _inverses(x: Array) -> Array:
@@ -289,7 +273,7 @@ def _softmax_kernel(kind: str) -> Kernel:
             return rowwise_host.run(kind, rows)
         wide = rows if rows.dtype in rowwise_cuda.TYPES else to_float64(rows)
         result, doubtful = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
-        return result if wide is rows else _rounded(result, rows.dtype), doubtful
+        return result if wide is rows else rounded(result, rows.dtype), doubtful
 
     return kernel
 
@@ -303,143 +287,3 @@ def _norm_kernel(kind: str, eps: float) -> Kernel:
         return rowwise_host.run(kind, rows, float(eps), weight=weight, bias=bias)
 
     return kernel
-
-
-def _each(x: Any, axis: Axis, out: Out, compute: Compute, kernel: Kernel, *affine: Array | None) -> Any:
-    """Return as many numbers as x has, times a weight and plus a bias."""
-    x, dtype = _floats(x)
-    axes = tuple(sorted(axes_of(axis, x.ndim)))
-    if out is not None:
-        check_out(out, x, x.shape, dtype)
-    given = zip(affine, ("weight", "bias"), strict=False)
-    of_row = [None if v is None else _along(v, name, x, axes, dtype) for v, name in given]
-    return deliver(_by_rows(x, axes, compute, dtype, False, kernel, *of_row), out)
-
-
-def _reduced(
-    x: Any,
-    axis: Axis,
-    out: Out,
-    keepdims: bool,
-    compute: Compute,
-    empty: float,
-    kernel: Kernel | None = None,
-) -> Any:
-    """Return a number for each row; `empty` for those of nothing."""
-    x, dtype = _floats(x)
-    axes = tuple(sorted(axes_of(axis, x.ndim)))
-    shape = reduced_shape(x.shape, axes, keepdims)
-    if out is not None:
-        check_out(out, x, shape, dtype)
-    if prod(x.shape[a] for a in axes):
-        result = _by_rows(x, axes, compute, dtype, True, kernel)
-    else:
-        result = filled(x, shape, empty, dtype)
-    return deliver(result.reshape(shape), out)
-
-
-def _floats(x: Any) -> tuple[Array, np.dtype]:
-    """Return x, and the dtype of results."""
-    x = as_array(x, "x")
-    if x.dtype.kind == "c":
-        raise TypeError(f"x must be real, got {x.dtype}")
-    dtype = np.dtype(float_of(x.dtype))
-    return (x if x.dtype == dtype else widened(x, "x")), dtype
-
-
-def _by_rows(
-    x: Array,
-    axes: Sequence[int],
-    compute: Compute,
-    dtype: np.dtype,
-    reduced: bool,
-    kernel: Kernel | None,
-    *affine: Array | None,
-) -> Array:
-    """Return results of rows, rounded: where no kernel takes them, of as many at once as a cache holds.
-
-    Where such rows are short, the axis that is reduced is the first.
-    """
-    xp, kept = namespace(x), tuple(a for a in range(x.ndim) if a not in axes)
-    order, n, count = (*kept, *axes), prod(x.shape[a] for a in axes), prod(x.shape[a] for a in kept)
-    if not x.size:
-        return xp.empty([x.shape[a] for a in kept] if reduced else x.shape, dtype)
-    in_order = order == tuple(range(x.ndim))  # as most often
-    rows = (x if in_order else x.transpose(order)).reshape(count, n)
-
-    def computed(part: Array) -> Array:
-        part = to_float64(part)
-        if n < SHORT_ROW:
-            return compute(xp.ascontiguousarray(part.T), 0).T
-        return compute(xp.ascontiguousarray(part), 1)
-
-    def exactly(part: Array) -> Array:
-        if is_cupy(x):
-            return _affine(_rounded(computed(part), dtype), *affine)
-        result = np.empty((len(part), 1 if reduced else n), dtype)
-
-        def work(block: slice) -> None:
-            with quietly(part):
-                _store(computed(part[block]), result[block])
-
-        over_rows(work, len(part), n, ROW_BLOCK)
-        return _affine(result, *affine)
-
-    with quietly(x):
-        result = _results(rows, exactly, kernel, affine)
-    if reduced:
-        return result.reshape([x.shape[a] for a in kept])
-    if in_order:
-        return result.reshape(x.shape)
-    return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
-
-
-def _results(
-    rows: Array,
-    compute: Callable[[Array], Array],
-    kernel: Kernel | None,
-    affine: Sequence[Array | None],
-) -> Array:
-    """Return results of rows, rounded: by a kernel where one takes them, but for what it leaves in doubt."""
-    done = kernel and kernel(rows, *affine)
-    if not done:
-        return compute(rows)
-    result, doubtful = done
-    if doubtful is not None:
-        result[doubtful] = compute(rows[doubtful])
-    return result
-
-
-def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtype) -> Array:
-    """Return a weight or bias as numbers of a row."""
-    values = as_array(values, name)
-    check_same_device(x=x, **{name: values})
-    shape = tuple(x.shape[a] for a in axes)
-    if values.dtype != dtype or values.shape != shape:
-        raise (TypeError if values.dtype != dtype else ValueError)(
-            f"{name} must be {dtype} of shape {shape}, got {values.dtype} of shape {values.shape}"
-        )
-    return namespace(values).ascontiguousarray(values).reshape(-1)
-
-
-def _affine(rows: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
-    """Return rows times a weight, rounded, plus a bias, rounded."""
-    with quietly(rows):
-        if weight is not None:
-            rows = _rounded(to_float64(rows) * to_float64(weight), rows.dtype)
-        if bias is not None:
-            rows = _rounded(to_float64(rows) + to_float64(bias), rows.dtype)
-    return rows
-
-
-def _store(x: np.ndarray, out: np.ndarray) -> None:
-    """Write float64 numbers to `out`, rounded to its dtype: in one pass where there is no NaN."""
-    if np.isnan(x.min()):
-        put_one_nan(x)
-    out[...] = x if out.itemsize >= 4 else round_to(x, FORMATS[out.dtype.name])
-
-
-def _rounded(x: Array, dtype: np.dtype) -> Array:
-    result = round_to(x, FORMATS[dtype.name])
-    put_one_nan(result)
-    return result
