@@ -63,15 +63,9 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     parameters = list(record.parameters.values())
     signature = inspect.Signature(parameters, return_annotation="da.Array")
 
-    def lazy(*arguments: Any, **options: Any) -> da.Array:
-        given = signature.bind(*arguments, **options)
-        given.apply_defaults()
-        return _of_variables(record.name, **given.arguments)
-
     options = ", ".join(p.name for p in parameters if p.name not in ("x", "y"))
-    return public_form(
-        lazy, record, signature, "of Dask arrays", _DIFFERENCE.format(name=record.name, options=options)
-    )
+    differs = _DIFFERENCE.format(name=record.name, options=options)
+    return public_form(partial(_of_variables, record.name), record, signature, "of Dask arrays", differs)
 
 
 def _of_variables(

@@ -53,8 +53,7 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     parameters = [p for name, p in record.parameters.items() if name not in _IN_MEMORY]
     signature = inspect.Signature(parameters, return_annotation=da.Array)
 
-    def lazy(*arguments: Any, **options: Any) -> da.Array:
-        given = dict(signature.bind(*arguments, **options).arguments)
+    def compute(**given: Any) -> da.Array:
         operands = [_operand(given.pop(name), name) for name in record.arrays]
         function = partial(record.value, **given)
         meta = function(*[getattr(x, "_meta", x) for x in operands])
@@ -64,7 +63,7 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
             )
         return da.core.elemwise(function, *operands, dtype=meta.dtype)  # chunks are aligned, and broadcast
 
-    return public_form(lazy, record, signature, "for each number of a Dask array", _difference(record))
+    return public_form(compute, record, signature, "for each number of a Dask array", _difference(record))
 
 
 ELEMENTARY = {name: _on_dask(PUBLIC[name]) for name in elementary.ALL}

@@ -63,17 +63,14 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.Signature([*record.parameters.values(), split], return_annotation="da.Array")
 
-    def lazy(*arguments: Any, **options: Any) -> da.Array:
-        given = signature.bind(*arguments, **options)
-        given.apply_defaults()
-        rest = given.arguments
+    def compute(**rest: Any) -> da.Array:
         if record.name == "group_count":
             return _counted(**rest)
         if record.name == "group_cov":
             return _covariances(**rest)
         return _grouped(record.name, {name: rest.pop(name) for name in arrays}, **rest)
 
-    return public_form(lazy, record, signature, "of Dask arrays", _difference(record, arrays))
+    return public_form(compute, record, signature, "of Dask arrays", _difference(record, arrays))
 
 
 def _difference(record: Record, arrays: list[str]) -> str:

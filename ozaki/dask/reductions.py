@@ -197,17 +197,14 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.Signature([*ours, split], return_annotation="da.Array")
 
-    def lazy(*arguments: Any, **options: Any) -> da.Array:
-        given = signature.bind(*arguments, **options)
-        given.apply_defaults()
-        rest = given.arguments
+    def compute(**rest: Any) -> da.Array:
         arrays, axis = operands(**{p: rest.pop(p) for p in taken})
         return _reduced("mean" if name == "average" and len(arrays) == 1 else name, arrays, axis, **rest)
 
     differs = _DIFFERENCE.format(
         name=name, arrays=", ".join(record.arrays), example=record.example and f", {record.example}"
     )
-    return public_form(lazy, record, signature, "of Dask arrays", differs)
+    return public_form(compute, record, signature, "of Dask arrays", differs)
 
 
 LAZY = {name: _on_dask(PUBLIC[name]) for name in REDUCTIONS}

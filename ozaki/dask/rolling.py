@@ -39,12 +39,8 @@ def _on_dask(record: Record) -> Callable[..., da.Array]:
     """Return a function of `ozaki` for Dask arrays, with its signature and documentation."""
     name, signature = record.name, inspect.signature(record.value)
 
-    def lazy(*arguments: Any, **options: Any) -> da.Array:
-        given = signature.bind(*arguments, **options)
-        given.apply_defaults()
-        return _rolled(record.value, name, **given.arguments)
-
-    return public_form(lazy, record, signature, "of Dask arrays", _DIFFERENCE.format(name=name))
+    compute = partial(_rolled, record.value, name)
+    return public_form(compute, record, signature, "of Dask arrays", _DIFFERENCE.format(name=name))
 
 
 def _rolled(

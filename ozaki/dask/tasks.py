@@ -99,12 +99,19 @@ def _named(
 
 
 def public_form(
-    lazy: Callable[..., da.Array], record: Record, signature: inspect.Signature, of: str, differs: str
+    compute: Callable[..., da.Array], record: Record, signature: inspect.Signature, of: str, differs: str
 ) -> Callable[..., da.Array]:
     """Return a lazy function under the name of one of `ozaki`, with a signature and documentation.
 
+    compute : what it calls with all arguments by their names, those that are not given, too.
     of : what follows on the first words of that one's. differs : the rest.
     """
+
+    def lazy(*arguments: Any, **options: Any) -> da.Array:
+        given = signature.bind(*arguments, **options)
+        given.apply_defaults()
+        return compute(**given.arguments)
+
     summary = str(inspect.getdoc(record.value)).replace(", each correctly", ", correctly")
     lazy.__name__, lazy.__qualname__, lazy.__module__ = record.name, record.name, "ozaki.dask"
     lazy.__doc__ = f"{summary.partition(', correctly rounded')[0]} {of}, lazily.{differs}"
