@@ -8,6 +8,17 @@
 // takes the general way, in a loop that is not unrolled lest it take registers from the short one; what the
 // levels do not hold goes, digit by digit, to a superaccumulator, as do the levels when they have to move.
 
+/* Whether a block is the last of so many that come here: it sees what the others have written to memory. */
+__device__ bool comes_last(unsigned *ticket, int blocks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(ticket, 1u) == blocks - 1;
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
+}
+
 /* Bits of a term, which is a float where it is one that was read, and its exponent's place. */
 #if PRODUCT
 #define TERM_BITS (SOURCE == 0 ? 106 : SOURCE == 1 ? 48 : SOURCE == 2 ? 22 : 16)

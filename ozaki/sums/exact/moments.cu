@@ -88,7 +88,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
 {
     __shared__ Known all_known[THREADS];
     __shared__ Sums all_sums[THREADS];
-    __shared__ bool last_block;
     const int lane = ALONG ? threadIdx.x % LANES : threadIdx.x / OUTPUTS;
     const int place = ALONG ? threadIdx.x / LANES : threadIdx.x % OUTPUTS, stride = ALONG ? 1 : OUTPUTS;
     const i64 group = blockIdx.x / r.parts, output = group * OUTPUTS + place;
@@ -128,12 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) variances(const Variances 
     if (r.parts > 1) {
         Sums *partial = (Sums *)r.partial;
         if (there && lane == 0) partial[output * r.parts + part] = sums;
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) last_block = atomicAdd(r.tickets + group, 1u) == r.parts - 1;
-        __syncthreads();
-        if (!last_block) return;
-        __threadfence();
+        if (!comes_last(r.tickets + group, r.parts)) return;
         sums.clear();
         for (int i = lane; there && i < r.parts; i += LANES) {
             const volatile u64 *words = (const volatile u64 *)(partial + output * r.parts + i);

@@ -102,7 +102,6 @@ __device__ __forceinline__ void read_tile(Value (&v)[BATCH], Value (&tile)[32][B
    all the terms of its output, totals are not zeros but room for every thread of the grid. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(const Reduction r)
 {
-    __shared__ unsigned last_block;
 #if TILE
     __shared__ Value x_tile[THREADS / 32][32][BATCH + 1];
 #if PAIRS
@@ -194,12 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
             atomicOr(r.flags + output, to.seen);
         }
         if (r.keep) continue;
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) last_block = atomicAdd(r.tickets + group, 1u) == r.parts - 1;
-        __syncthreads();
-        if (!last_block) continue;
-        __threadfence();
+        if (!comes_last(r.tickets + group, r.parts)) continue;
         if (there && row == 0) {
             const double value = rounded(to.digits, r.stride, r.divisor, r.root, r.precision, r.smallest);
             store(r.result, output, with_flags(value, ((volatile unsigned *)r.flags)[output]), r.precision);
@@ -234,7 +228,7 @@ __device__ __forceinline__ void read_words(Value (&v)[BATCH], const char *p, i64
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums(const Reduction r)
 {
     __shared__ i64 room[WIDEST][BELOW + DIGITS + ABOVE];
-    __shared__ unsigned seen[WIDEST], last_block;
+    __shared__ unsigned seen[WIDEST];
     __shared__ int first[WIDEST], last[WIDEST];
     const int width = WIDEST == 1 ? 1 : r.width;
     const int rows = THREADS / width, row = threadIdx.x / width, column = threadIdx.x % width;
@@ -293,12 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
         }
         if (threadIdx.x < here) atomicOr(r.flags + output, seen[column]);
         if (r.keep) return;
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) last_block = atomicAdd(r.tickets + group, 1u) == r.parts - 1;
-        __syncthreads();
-        if (!last_block) return;
-        __threadfence();
+        if (!comes_last(r.tickets + group, r.parts)) return;
     }
     const bool together = r.parts > 1;
     for (int i = threadIdx.x; i < here * DIGITS; i += THREADS) {
