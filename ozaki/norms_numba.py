@@ -12,7 +12,7 @@ import numpy as np
 from numba import boolean, float32, float64, types, uint8, void
 
 from multiword.runtime.jit import inlined, jit
-from ozaki.rowwise_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of
+from ozaki.rowwise_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
 from ozaki.sums.exact.enclosure_numba import divided_by, rounded, two_sum
 from ozaki.sums.exact.extraction_numba import bits_of, number_of
 
@@ -107,17 +107,6 @@ def deviations(centred, eps, d):
     scale = 1 / math.sqrt(squares / n + eps) if eps >= 0 else np.nan
     error = scale * (share / 2 + OPERATIONS * U)
     return total, squares, share, scale - error, scale + error
-
-
-@jit(boolean(VECTOR, float64, float64, float32[::1]), inner=True)
-def write_products(d, least, greatest, out):
-    """Write products, rounded; return whether those with both factors differ."""
-    unlike = False
-    for j in range(len(out)):
-        low, high = np.float32(d[j] * least), np.float32(d[j] * greatest)
-        unlike |= low != high
-        out[j] = low
-    return unlike
 
 
 @inlined

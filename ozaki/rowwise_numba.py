@@ -7,7 +7,7 @@ it. Rows with other results are left in doubt; of results, one in 2**19 or so is
 import math
 
 import numpy as np
-from numba import float32, float64, int32, int64, types, uint8, void
+from numba import boolean, float32, float64, int32, int64, types, uint8, void
 
 from multiword.runtime.jit import inlined, jit
 
@@ -124,6 +124,17 @@ def error_of(n):
     return (512 + additions_of(n)) * U
 
 
+@jit(boolean(float64[::1], float64, float64, float32[::1]), inner=True)
+def write_products(x, least, greatest, out):
+    """Write products, rounded; return whether those with both factors differ."""
+    unlike = False
+    for j in range(len(out)):
+        low, high = np.float32(x[j] * least), np.float32(x[j] * greatest)
+        unlike |= low != high
+        out[j] = low
+    return unlike
+
+
 @jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
 def softmax(x, out, doubt, powers):
     """Write softmax of rows, and to `doubt` which are in doubt."""
@@ -134,12 +145,7 @@ def softmax(x, out, doubt, powers):
         if not doubt[i]:
             write_powers(x[i], largest, powers)
             inverse = 1 / sum_of(powers)
-            least, greatest, unlike = inverse * (1 - error), inverse * (1 + error), False
-            for j in range(x.shape[1]):
-                low, high = np.float32(powers[j] * least), np.float32(powers[j] * greatest)
-                unlike |= low != high
-                out[i, j] = low
-            doubt[i] = unlike
+            doubt[i] = write_products(powers, inverse * (1 - error), inverse * (1 + error), out[i])
 
 
 @jit(types.UniTuple(float64, 2)(ROW, float64, float64[::1]), inner=True)
