@@ -7,26 +7,16 @@ it. Rows with other results are left in doubt; of results, one in 2**19 or so is
 import math
 
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, types, uint8, void
+from numba import float32, float64, int32, int64, types, uint8, void
 
 from multiword.runtime.jit import inlined, jit
-
-ROWS, ROW = (types.Array(float32, n, "C", readonly=True) for n in (2, 1))
+from ozaki.bounds_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
 
 LOG2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, float.fromhex("0x1.62e42feep-1"), 1.9082149292705877e-10
 """1/log 2, and log 2 in two parts, of which the first, of 32 bits, times an integer of 9 bits is exact."""
 
 INTEGER = 1.5 * 2.0**52
 """Sums with it are integers, which their last bits are."""
-
-U = 2.0**-53
-"""The unit of errors."""
-
-BLOCK = 256
-"""Numbers that are added up before their sum is added to others: fewer additions follow one another."""
-
-IN_ANY_ORDER = {"reassoc", "nsz"}
-"""How compilers may add up numbers: with vectors."""
 
 LEAST = -350.0
 """For differences below, e**d is taken to be e**LEAST: less than 2**-504, and 0 in softmax of float32."""
@@ -67,12 +57,6 @@ def write_powers(x, largest, powers):
         p = p * r + 1.0
         bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << 52)
         powers[j] = np.int64(bits).view(np.float64)
-
-
-@inlined
-def additions_of(n):
-    """Return how many additions of n numbers follow one another: their relative error, if positive, in U."""
-    return min(n, BLOCK) + n // BLOCK + 1
 
 
 @jit(float64(float64[::1]), inner=True, fastmath=IN_ANY_ORDER)
@@ -122,17 +106,6 @@ def error_of(n):
     There the additions take 40 of 512 u.
     """
     return (512 + additions_of(n)) * U
-
-
-@jit(boolean(float64[::1], float64, float64, float32[::1]), inner=True)
-def write_products(x, least, greatest, out):
-    """Write products, rounded; return whether those with both factors differ."""
-    unlike = False
-    for j in range(len(out)):
-        low, high = np.float32(x[j] * least), np.float32(x[j] * greatest)
-        unlike |= low != high
-        out[j] = low
-    return unlike
 
 
 @jit(void(ROWS, float32[:, ::1], uint8[::1], float64[::1]))
