@@ -138,7 +138,7 @@ def index() -> str:
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
         "Lessons on the methods of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
-        "why, and what helps. Each builds up step by step with code that you can follow in a notebook, or type into Python, and ends "
+        "why, and what helps. Each builds up step by step with code to type into Python, and ends "
         "with two exercises and their solutions. No GPU is needed. A lesson runs in seconds, and takes a "
         "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "
         "picture. "

@@ -39,11 +39,7 @@ Columns = np.ndarray | slice
 
 FILE = Path(__file__).with_suffix(".cu")
 _THREADS = 256
-_ADD = Kernel(
-    "add_fixed_point",
-    FILE,
-    equals="ozaki.sums.exact.accumulator.Superaccumulator.add",
-)
+_ADD = Kernel("add_fixed_point", FILE, equals="ozaki.definition.sums.rounded_sum")
 
 
 class Superaccumulator:

@@ -42,15 +42,9 @@ _TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _THREADS, _MOST_BLOCKS = 256, 1 << 10
 
 FILE = Path(__file__).with_suffix(".cu")
-_PLACES, _CUT = (
-    Kernel(
-        name,
-        FILE,
-        tuple({"NUMBER": kind} for kind in _TYPES.values()),
-        equals="numpy.trunc",
-    )
-    for name in ("places_of_matrix", "cut_matrix")
-)
+_INSTANCES: tuple[dict[str, int | str], ...] = tuple({"NUMBER": kind} for kind in _TYPES.values())
+_PLACES = Kernel("places_of_matrix", FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_dot")
+_CUT = Kernel("cut_matrix", FILE, _INSTANCES, equals="ozaki.definition.sums.rounded_dot")
 
 
 class Places(NamedTuple):
