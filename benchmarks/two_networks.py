@@ -119,7 +119,8 @@ def trained(
                 distributed.all_reduce(p.grad)
         elif workers > 1:
             gradients.all_reduce()
-        gradients.write()
+        if not native:
+            gradients.write()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         warm_up.step()

@@ -190,7 +190,7 @@ def _correlated(
         part = _product(settings, rows, matrix)
         result[..., places] = part.reshape(groups, outputs, -1, inputs).transpose(2, 3)
     result = result.reshape(groups * outputs, inputs, *kernel)
-    return settings.note(result, partial(_add_correlated, windows, rows, kernel))
+    return settings.note(result, partial(_add_correlated, windows, rows, kernel), (wide, narrow))
 
 
 def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSum) -> None:

@@ -49,7 +49,8 @@ class ExactGradients:
     -----
     For each element of a parameter there are 8 bytes for every digit of 32 bits in use, mostly 5 to 8 digits,
     beside `.grad` itself. A backward pass raises RuntimeError where a gradient is no such sum, because a
-    parameter went through an elementwise function (weight norm, a penalty): its rounding depends on the cut.
+    parameter went through another operation before the samples met it (weight norm, a penalty, a slice, a
+    product of two parameters, rows looked up once for all samples): its rounding depends on the cut.
 
     References
     ----------
@@ -80,6 +81,7 @@ class ExactGradients:
                 raise TypeError(f"parameters must be of float32 or float64, got {p.dtype}")
         self._sums: dict[int, ExactSum] = {}
         self._seed: Tensor | None = None
+        self._in_parts = False  # whether a backward pass was
 
     @contextmanager
     def part(self, first: int, samples: int) -> Iterator[None]:
@@ -100,7 +102,7 @@ class ExactGradients:
         if settings.part is not None:
             raise RuntimeError("a part of a batch has no parts: leave the one before it first")
         parameters = self._parameters.values()
-        notes = Notes({p.numel() for p in parameters})
+        notes = Notes(parameters)
         hooks = [p.register_hook(partial(self._add, notes, p)) for p in parameters]
         settings.part = Part(first, samples, notes)
         try:
@@ -128,9 +130,12 @@ class ExactGradients:
         if terms is None:
             raise RuntimeError(
                 f"the gradient of a parameter of shape {tuple(parameter.shape)} is no sum over samples that "
-                "ozaki.torch.ExactGradients knows, so its rounding would depend on the cut of the batch; "
-                "compute with the parameter itself, or leave it out"
+                "ozaki.torch.ExactGradients knows, so its rounding would depend on the cut of the batch: "
+                "samples do not meet the parameter itself, but a slice, a product or a function of it, or "
+                "rows that were looked up once for all samples: give the indices their dimension in front, "
+                "as in embedding(positions.expand(samples, -1))"
             )
+        self._in_parts = True
         with stream_of(gradient):
             terms(self._sum(parameter))
 
@@ -139,10 +144,17 @@ class ExactGradients:
         return self._sums.setdefault(id(parameter), new)
 
     def write(self) -> None:
-        """Set every parameter's `.grad` to its sum, rounded once, and begin the next batch."""
+        """Set every parameter's `.grad` to its sum, rounded once, and begin the next batch.
+
+        Raises
+        ------
+        RuntimeError : no backward pass was in a part since the last time.
+        """
+        if not (self._sums or self._in_parts):
+            raise RuntimeError("no backward pass was in a part: call backward() within `part` before `write`")
         for key, total in self._sums.items():
             self._parameters[key].grad = self._rounded(self._parameters[key], total)
-        self._sums, self._seed = {}, None
+        self._sums, self._seed, self._in_parts = {}, None, False
 
     def _rounded(self, parameter: Tensor, total: ExactSum) -> Tensor:
         with stream_of(parameter):

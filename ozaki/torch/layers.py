@@ -172,11 +172,7 @@ def _nll_slope(
 
 def _added(settings: Settings, base: Tensor, places: Tensor, values: Tensor) -> Tensor:
     """Return the base with values added at places in C order, each place's sum rounded once."""
-    places, values = places.reshape(-1), values.reshape(-1)
-    result = of_arrays(_sums_at, base.contiguous(), places, values)
-    if settings.part is not None and not base.any():
-        settings.note(result, partial(_add_at, places, values))
-    return result
+    return of_arrays(_sums_at, base.contiguous(), places.reshape(-1), values.reshape(-1))
 
 
 def _add_at(places: Tensor, values: Tensor, total: ExactSum) -> None:
@@ -201,10 +197,14 @@ def _embedding_slope(
     if by_frequency:
         return None
     columns, at = g.shape[-1], indices.reshape(-1)
-    g, kept = g.reshape(-1, columns), at != padding
-    g, at = g[kept], at[kept]
+    every, kept = g.reshape(-1, columns), at != padding
+    values, at = every[kept], at[kept]
     places = at[:, None] * columns + torch.arange(columns, device=g.device)
-    return _added(settings, g.new_zeros(rows, columns), places, g)
+    result = _added(settings, g.new_zeros(rows, columns), places, values)
+    # What is looked up once for all samples has a gradient that is a sum over them.
+    if settings.part is not None and indices.dim() and len(indices) == settings.part.samples:
+        settings.note(result, partial(_add_at, places.reshape(-1), values.reshape(-1)), (g,))
+    return result
 
 
 def _index_add(

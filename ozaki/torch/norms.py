@@ -151,7 +151,7 @@ def _of_affine(
     def of(*factors: Tensor) -> Tensor:
         channels = [t.flatten(2).contiguous() for t in factors]
         result = of_arrays(channel_sums, *channels)
-        return settings.note(result, Terms((tuple(t.mT for t in channels),)))
+        return settings.note(result, Terms((tuple(t.mT for t in channels),)), factors)
 
     return of(g, y) if needed[1] else None, of(g) if needed[2] else None
 
@@ -160,7 +160,7 @@ def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:
     """Return the sum over the first dimension, of a tensor or of products of two, rounded once."""
     reduce: Callable[..., Any] = sums.dot if len(factors) == 2 else sums.sum
     result = of_arrays(partial(reduce, axis=0), *factors)
-    return settings.note(result, Terms((factors,)))
+    return settings.note(result, Terms((factors,)), factors)
 
 
 def _affine(x: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

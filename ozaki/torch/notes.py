@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -49,33 +49,69 @@ def both(first: AddTerms, second: AddTerms) -> AddTerms:
     return lambda total: (first(total), second(total))
 
 
+class _Known(NamedTuple):
+    """What is known of a tensor: its memory and version, its terms, whether it is a sum over samples."""
+
+    reference: StorageWeakRef
+    version: int
+    shape: tuple[int, ...]
+    add: AddTerms | None
+    summed: bool
+
+
+def _memory(x: Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
+
+
 class Notes:
     """Of which exact terms tensors are the rounded sums, for those that may be gradients of parameters.
 
     A tensor is known by its memory, which views share, and by its version: what is written to is forgotten.
+    A sum over samples that a backward pass has rounded is no term of another sum: it depends on the cut.
     """
 
-    def __init__(self, sizes: set[int]) -> None:
-        self._sizes = sizes
-        self._known: dict[int, tuple[StorageWeakRef, int, tuple[int, ...], AddTerms]] = {}
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self._sizes = {p.numel() for p in parameters}
+        self._parameters = {_memory(p) for p in parameters}
+        self._known: dict[int, _Known] = {}
         self._turns = deque[int]()
 
-    def note(self, result: Tensor, add: AddTerms) -> None:
-        """Note that `add` adds to an exact sum, of the shape of the result, what it is the rounded sum of."""
-        if result.numel() not in self._sizes or not result.is_contiguous() or result.storage_offset():
+    def note(self, result: Tensor, add: AddTerms, of: Sequence[Tensor] = (), summed: bool = True) -> None:
+        """Note that `add` adds to an exact sum, of the shape of the result, what it is the rounded sum of.
+
+        Not if its terms are made of a parameter, or of sums over samples: a product of two parameters, which
+        no sample has met, has such gradients.
+
+        Parameters
+        ----------
+        of : what the terms are made of.
+        summed : whether they are added over samples, if this is part of a backward pass.
+        """
+        if any(_memory(x) in self._parameters or self._is_summed(x) for x in of):
+            return
+        summed = summed and torch._C._current_graph_task_id() != -1
+        whole = result.numel() in self._sizes and result.is_contiguous() and not result.storage_offset()
+        if not whole and not summed:
             return
         self._forget_some()
         reference = StorageWeakRef(result.untyped_storage())
         if reference.cdata not in self._known:
             self._turns.append(reference.cdata)
-        self._known[reference.cdata] = reference, result._version, tuple(result.shape), add
+        shape = tuple(result.shape)
+        self._known[reference.cdata] = _Known(
+            reference, result._version, shape, add if whole else None, summed
+        )
+
+    def _is_summed(self, x: Tensor) -> bool:
+        known = self._known.get(_memory(x))
+        return known is not None and known.version == x._version and known.summed
 
     def _forget_some(self) -> None:
         """Look whether two tensors are still there: all have their turn, before twice as many are known."""
         for _ in range(min(2, len(self._turns))):
             key = self._turns.popleft()
             known = self._known.get(key)
-            if known is not None and known[0].expired():
+            if known is not None and known.reference.expired():
                 self._known.pop(key, None)
             elif known is not None:
                 self._turns.append(key)
@@ -84,10 +120,10 @@ class Notes:
         """Return what adds the exact terms of a tensor, or of a view of one; None if they are not known."""
         if x.numel() not in self._sizes:
             return None
-        known = self._known.get(x.untyped_storage()._cdata)
-        if known is None or known[1] != x._version:
+        known = self._known.get(_memory(x))
+        if known is None or known.version != x._version or known.add is None:
             return None
-        shape, add = known[2:]
+        shape, add = known.shape, known.add
         if tuple(x.shape) == shape and x.is_contiguous():
             return add
         size, steps, first = tuple(x.shape), x.stride(), x.storage_offset()

@@ -39,7 +39,7 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
     with stream_of(a):
         result = tensor_of(multiplied(settings, a.conj() if conjugate else a, b))
     if settings.part is not None and out is None and a.dim() == b.dim() > 1:
-        settings.note(result, partial(_add_products, a, b))
+        settings.note(result, partial(_add_products, a, b), (a, b), summed=a.dim() == 2)
     return delivered(result, out)
 
 

@@ -44,7 +44,8 @@ def _reduced(
         own = None if target is x.dtype else numpy_dtype(target)  # which takes longer to look at
         result = tensor_of(reduce(array_of(x), axis, own, keepdims=keepdim))
     if settings.part is not None and out is None and reduce is sums.sum and x.dtype is target:
-        settings.note(result, partial(_add_elements, x, axes or range(x.dim())))
+        over = axes or set(range(x.dim()))
+        settings.note(result, partial(_add_elements, x, over), (x,), summed=0 in over)
     return delivered(result, out)
 
 

@@ -10,6 +10,7 @@ import ctypes
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -77,10 +78,12 @@ class Settings:
             self._requests[key] = request._replace(target=target)
         return self._requests[key]
 
-    def note(self, result: torch.Tensor, add: AddTerms) -> torch.Tensor:
-        """Return a sum, of which `add` adds the exact terms to an accumulator of its shape."""
+    def note(
+        self, result: torch.Tensor, add: AddTerms, of: Sequence[torch.Tensor] = (), summed: bool = True
+    ) -> torch.Tensor:
+        """Return a sum, of which `add` adds the exact terms to an accumulator of its shape (`Notes.note`)."""
         if self.part is not None:
-            self.part.notes.note(result, add)
+            self.part.notes.note(result, add, of, summed)
         return result
 
     def count(self, operator: str) -> None:

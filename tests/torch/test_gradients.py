@@ -156,6 +156,60 @@ def test_random_numbers_of_a_part_are_those_of_the_batch(draw):
     assert torch.equal(torch.cat(parts), whole)
 
 
+class Shared(nn.Module):
+    """What samples meet is made of parameters first; `made` names how."""
+
+    def __init__(self, made):
+        super().__init__()
+        self.made, self.words, self.places = made, nn.Embedding(9, 8), nn.Embedding(8, 8)
+        self.left, self.right = (nn.Parameter(torch.randn(shape) / 3) for shape in ((8, 2), (2, 8)))
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, tokens):
+        h, every = self.words(tokens), torch.arange(tokens.shape[1])
+        return {
+            "positions": lambda: h + self.places(every),
+            "positions of one": lambda: h + self.places(every[None]),
+            "low rank": lambda: F.linear(h, self.left @ self.right),
+            "square": lambda: h @ (self.places.weight @ self.places.weight),
+            "slice": lambda: h + self.places.weight[: len(every)],
+            "norm": lambda: h + self.norm(self.places(every)),
+            "function": lambda: h * self.places.weight[0].exp(),
+        }[self.made]().mean(1)
+
+
+@pytest.mark.parametrize(
+    "made", ["positions", "positions of one", "low rank", "square", "slice", "norm", "function"]
+)
+@pytest.mark.parametrize("samples", [2, 4, 8])
+def test_parameters_that_samples_do_not_meet_are_refused(made, samples):
+    """Their gradients are made of rounded sums over the samples of a part, of any number of tokens."""
+    torch.manual_seed(0)
+    model, x, y = Shared(made), torch.randint(9, (8, 8)), torch.randint(8, (8,))
+    exact = ozaki.torch.ExactGradients(model.parameters())
+    with pytest.raises(RuntimeError, match="depend on the cut"):
+        add(exact, model, x, y, [(0, samples)])
+
+
+def test_positions_of_every_sample():
+    torch.manual_seed(0)
+    model, x, y = Shared(""), torch.randint(9, (8, 8)), torch.randint(8, (8,))
+    found = []
+    model.forward = lambda x: (model.words(x) + model.places(torch.arange(8).expand(len(x), 8))).mean(1)
+    exact = ozaki.torch.ExactGradients([model.words.weight, model.places.weight])
+    for parts in ([(0, 8)], [(4, 4), (0, 4)], [(i, 1) for i in range(8)]):
+        add(exact, model, x, y, parts)
+        exact.write()
+        found.append([e.weight.grad.numpy().tobytes() for e in (model.words, model.places)])
+    assert found[0] == found[1] == found[2]
+
+
+def test_gradients_of_no_part_are_not_written():
+    exact = ozaki.torch.ExactGradients([torch.ones(2, requires_grad=True)])
+    with pytest.raises(RuntimeError, match="no backward pass"):
+        exact.write()
+
+
 def worker(rank, path, backend):
     """Every second part of two samples: by the hook of DistributedDataParallel, then by `all_reduce`."""
     torch.set_num_threads(1)
