@@ -30,7 +30,7 @@ from ozaki.torch import (
 from ozaki.torch.independent import by_machine, floating, instead_of, varies, watched
 from ozaki.torch.notes import both
 from ozaki.torch.products import delivered
-from ozaki.torch.settings import DTYPES, REPLACEABLE, Settings, active
+from ozaki.torch.settings import REPLACEABLE, Settings, active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
@@ -367,17 +367,30 @@ def _wrapped(arguments: tuple[Any, ...], tensors: list[int]) -> tuple[Any, ...]:
 def _refused(operator: str, dtype: torch.dtype, settings: Settings) -> str:
     """Return what is said of an operator that `strict=True` does not let pass."""
     advice = instead_of(operator)
-    functions = DTYPES if settings.everything and operator in _FUNCTIONS else ()
+    functions = _REAL if settings.everything and operator in _FUNCTIONS else ()
     on_request = REPLACEABLE if operator in products.KERNELS or operator in ("sum", "mean") else functions
     if dtype in on_request and dtype not in settings.dtypes | settings.halves:
-        advice = f"dtypes={dtype}"
+        advice = f"dtypes={_listed(settings.dtypes | settings.halves | {dtype})}"
     elif settings.everything and dtype.itemsize == 2 and dtype.is_floating_point:
         advice = f"x.float(), and round the result with .to({dtype}),"
     elif operator in RECURRENT:
         advice = "torch.backends.mkldnn.flags(enabled=False), or cudnn's"
     write = f"; write {advice} instead" if advice else ""
-    machine = "the machine, " if settings.everything else ""
+    machine, mode = ("the machine, ", "everything") if settings.everything else ("", "strict")
     return (
-        f"within ozaki.torch.reproducible(strict=True) {operator} of {dtype} was called, whose bits may vary "
+        f"within ozaki.torch.reproducible({mode}=True) {operator} of {dtype} was called, whose bits may vary "
         f"with {machine}threads, the cut of a batch or the order of its samples{write}"
     )
+
+
+_REAL = (torch.float32, torch.float64)
+
+
+def _listed(dtypes: Iterable[torch.dtype]) -> str:
+    """Return dtypes as `reproducible` takes them.
+
+    >>> _listed({torch.float64}), _listed({torch.float64, torch.float32})
+    ('torch.float64', '(torch.float32, torch.float64)')
+    """
+    names = sorted(map(str, dtypes))
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
