@@ -87,7 +87,7 @@ def _of_every_kind(rng, m, n):
     yield np.repeat(x[:, :1], n, axis=1)
 
 
-@pytest.mark.parametrize("n", [2, 3, 17, 257, 4096])
+@pytest.mark.parametrize("n", [2, 3, 17, 257, 4096, pytest.param(70_001, marks=pytest.mark.slow)])
 def test_what_is_enclosed_has_the_bits_of_exact_sums(n, monkeypatch):
     rng = np.random.default_rng(n)
     weight, bias = rng.standard_normal((2, n)).astype(np.float32)
