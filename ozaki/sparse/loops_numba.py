@@ -9,8 +9,17 @@ from numba import boolean, float32, float64, int32, int64, types, uint32, uint64
 
 from multiword.runtime.jit import inlined, jit, pasted
 from ozaki.sparse.limits import LONGEST, SMALLEST, UNDERFLOW
-from ozaki.sparse.sums_numba import add_carefully, add_quickly, ends, extent_of, extract
+from ozaki.sparse.sums_numba import (
+    add_carefully,
+    add_quickly,
+    bound_of,
+    ends,
+    extract,
+    largest_of,
+    unit_of,
+)
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
+from ozaki.sums.exact.extraction_numba import plus
 
 EQUALS = {
     "add_rows": "sums.rounded_dot",
@@ -29,10 +38,10 @@ INVALID = -1
 """What the loops return where an index is out of range."""
 
 TOGETHER = 1 << 10
-"""Entries, of some rows, with one limit: so few that they are near when they are read again."""
+"""Entries, of some rows, with one sigma: so few that they are near when they are read again."""
 
-SHORT = 8
-"""Entries of a row from which `extract` takes less time, in four sums."""
+LONG = 32
+"""Entries of a row from which several sums take less time, side by side, than one."""
 
 EXACT = 2.0**-105
 """All products are multiples of at least n·sigma times this (`extract`), and nothing is lost."""
@@ -75,50 +84,61 @@ def _entries(signed, unsigned, value):
     return int64(_read(unsigned), _read(unsigned), _read(value), _read(float64, 2), float64[:, :, ::1])
 
 
+@inlined
+def _longest_row(pointers, indices, stored, width, first, last):
+    """Return the most entries of a row from first to last, or INVALID: the loops read what this has seen.
+
+    stored : entries that there are. width : columns. As unsigned numbers negative ones are too large.
+    """
+    longest, valid = np.uint64(0), np.uint64(pointers[first]) <= stored
+    for i in range(first, last):
+        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+        valid &= (begin <= end) & (end <= stored)
+        longest = max(longest, end - begin)
+    begin, end = np.uint64(pointers[first]), np.uint64(pointers[last])
+    if not valid or begin == end:
+        return np.int64(0 if valid else INVALID)
+    least = most = indices[begin]
+    for p in range(begin, end):
+        least, most = min(least, indices[p]), max(most, indices[p])
+    return np.int64(longest if least >= 0 and np.uint64(most) < width else INVALID)
+
+
 def _of_row(add):
-    """Return the function that adds up a row's entries; it ends with False for an index out of range."""
+    """Return the function that adds up a row's entries."""
 
     @inlined
     def add_up(indices, values, x, begin, end, high, error):
-        low, width = 0.0, np.uint64(len(x))
+        low = 0.0
         for p in range(begin, end):
-            j = np.uint64(indices[p])
-            if j >= width:
-                return high, low, error, False
-            high, low, error = add(np.float64(values[p]), x[j], high, low, error)
-        return high, low, error, True
+            high, low, error = add(np.float64(values[p]), x[np.uint64(indices[p])], high, low, error)
+        return high, low, error
 
     return add_up
 
 
-@inlined
-def _extracted_row(indices, values, x, begin, end, sigma, start):
-    """Return high and low of a row's sum by `extract`; False for an index out of range."""
-    width, one, two, three, four = np.uint64(len(x)), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-    high, p = sigma + start, begin
-    low = start - (high - sigma)
-    if end - begin >= SHORT:  # four sums, none of which waits for another
-        high2, high3, high4, low2, low3, low4 = sigma, sigma, sigma, 0.0, 0.0, 0.0
-        while p + four <= end:
-            i, j = np.uint64(indices[p]), np.uint64(indices[p + one])
-            k, m = np.uint64(indices[p + two]), np.uint64(indices[p + three])
-            if i >= width or j >= width or k >= width or m >= width:
-                return high, low, False
-            high, low = extract(np.float64(values[p]), x[i], high, low)
-            high2, low2 = extract(np.float64(values[p + one]), x[j], high2, low2)
-            high3, low3 = extract(np.float64(values[p + two]), x[k], high3, low3)
-            high4, low4 = extract(np.float64(values[p + three]), x[m], high4, low4)
-            p += four
-        others, first = (high2 - sigma) + ((high3 - sigma) + (high4 - sigma)), high  # exactly
-        high += others
-        low = ((low + low2) + (low3 + low4)) + (others - (high - first))
-    while p < end:
-        j = np.uint64(indices[p])
-        if j >= width:
-            return high, low, False
-        high, low = extract(np.float64(values[p]), x[j], high, low)
-        p += one
-    return high - sigma, low, True
+def _of_extracted_rows(plus):
+    """Return the function that sums the rows from first to last by `extract`, added up by `plus`.
+
+    It writes NaN for those that this leaves undecided, and returns how many.
+    """
+
+    @inlined
+    def add_up(pointers, indices, values, x, initial, first, last, sigma, bound, out):
+        undecided, added = 0, len(initial) > 0
+        for i in range(first, last):
+            start = initial[i] if added else 0.0
+            high = (sigma + start) - sigma
+            low = start - high
+            for p in range(np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])):
+                upper, lower = extract(np.float64(values[p]), x[np.uint64(indices[p])], sigma)
+                high, low = plus(high, upper), plus(low, lower)
+            value, below = ends(high, low, bound, False)
+            undecided += value != below
+            out[i] = value + 0.0 if value == below else np.nan
+        return undecided
+
+    return add_up
 
 
 def _of_blocks(add):
@@ -126,14 +146,12 @@ def _of_blocks(add):
 
     @inlined
     def add_up(indices, values, x, begin, end, k, high, error):
-        low, width = 0.0, np.uint64(len(x))
+        low = 0.0
         for p in range(begin, end):
             j = np.uint64(indices[p])
-            if j >= width:
-                return high, low, error, False
             for c in range(np.uint64(x.shape[1])):
                 high, low, error = add(values[p, k, c], x[j, c], high, low, error)
-        return high, low, error, True
+        return high, low, error
 
     return add_up
 
@@ -143,19 +161,15 @@ def _of_complex_row(add):
 
     @inlined
     def add_up(indices, values, sign, x, begin, end, real, imaginary, real_error, imaginary_error):
-        real_low, imaginary_low, width = 0.0, 0.0, np.uint64(len(x))
-        first, second, valid = np.uint64(0), np.uint64(1), True
+        real_low, imaginary_low, first, second = 0.0, 0.0, np.uint64(0), np.uint64(1)
         for p in range(begin, end):
             j = np.uint64(indices[p])
-            if j >= width:
-                valid = False
-                break
             a, b, c, d = values[p, first], sign * values[p, second], x[j, first], x[j, second]
             real, real_low, real_error = add(a, c, real, real_low, real_error)
             imaginary, imaginary_low, imaginary_error = add(a, d, imaginary, imaginary_low, imaginary_error)
             real, real_low, real_error = add(-b, d, real, real_low, real_error)
             imaginary, imaginary_low, imaginary_error = add(b, c, imaginary, imaginary_low, imaginary_error)
-        return (real, real_low, real_error), (imaginary, imaginary_low, imaginary_error), valid
+        return (real, real_low, real_error), (imaginary, imaginary_low, imaginary_error)
 
     return add_up
 
@@ -176,56 +190,65 @@ def _of_diagonals(add):
 
 
 _row, _row_again = _of_row(add_quickly), _of_row(add_carefully)
+_short_rows, _long_rows = _of_extracted_rows(inlined(lambda x, y: x + y)), _of_extracted_rows(plus)
 _block, _block_again = _of_blocks(add_quickly), _of_blocks(add_carefully)
 _complex_row, _complex_row_again = _of_complex_row(add_quickly), _of_complex_row(add_carefully)
 _diagonal, _diagonal_again = _of_diagonals(add_quickly), _of_diagonals(add_carefully)
 
 
 @inlined
-def _add_quickly(pointers, indices, values, stored, x, initial, single, first, last, out):
-    """Sum the rows from first to last quickly, and carefully where that does not decide."""
+def _rows_to_float32(pointers, indices, values, x, initial, first, last, bound, out):
+    """As `_of_extracted_rows`, rounded to float32, for which plain sums are narrow enough.
+
+    bound : (n + 1)u·sigma, or 0, with u = 2**-53. n products, of sigma/4n at most, lose u·sigma/4, and their
+    sums n/8 of u·sigma; with what they begin with, of sigma/4 at most, n/4 more. The rest of the bound is for
+    the rounding of its ends.
+    """
     undecided, added = 0, len(initial) > 0
     for i in range(first, last):
-        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
-        if end < begin or end > stored:
-            return INVALID
-        start = initial[i] if added else 0.0
-        high, low, total, valid = _row(indices, values, x, begin, end, start, abs(start))
-        if not valid:
-            return INVALID
-        value, below = ends(high, low, total, end - begin, single)
-        if value != below or end - begin > LONGEST:  # NaN, too, differs
-            high, low, error, _ = _row_again(indices, values, x, begin, end, start, 0.0)
-            value = rounded(high, low, error, single)
-            undecided += value != value
-        out[i] = value + 0.0  # a sum that begins with +0 is not −0
+        total = initial[i] if added else 0.0
+        for p in range(np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])):
+            total += np.float64(values[p]) * x[np.uint64(indices[p])]
+        value, below = np.float32(total + bound), np.float32(total - bound)
+        undecided += value != below
+        out[i] = np.float64(value) + 0.0 if value == below else np.nan
     return undecided
 
 
 @inlined
-def _add_extracted(pointers, indices, values, stored, x, initial, single, first, last, limit, unit, out):
-    """Sum the rows by `extract`; return how many that leaves undecided, as NaN, or INVALID.
+def _sum_rows(pointers, indices, values, x, initial, first, last, longest, sigma, exact, single, out):
+    """As `_of_extracted_rows`, of rows of so many entries at most.
 
-    limit : four times what no product exceeds. unit : a power of two that divides all products, or 0.
+    exact : whether nothing is lost.
     """
-    undecided, added = 0, len(initial) > 0
-    for i in range(first, last):
-        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
-        if end < begin or end > stored:
-            return INVALID
-        start = initial[i] if added else 0.0
-        sigma = np.float64(end - begin) * limit + (4 * abs(start) + SMALLEST)
-        high, low, valid = _extracted_row(indices, values, x, begin, end, sigma, start)
-        if not valid:
-            return INVALID
-        if np.float64(end - begin) * sigma * EXACT <= unit:
-            value = below = high + low
-        else:
-            value, below = ends(high, low, sigma, end - begin, single)
-        decided = value == below and end - begin <= LONGEST
-        undecided += not decided
-        out[i] = value + 0.0 if decided else np.nan
-    return undecided
+    matrix = pointers, indices, values, x, initial, first, last
+    if single:
+        bound = 0.0 if exact else np.float64(longest + 1) * 2.0**-53 * sigma
+        return _rows_to_float32(*matrix, bound, out)
+    bound = 0.0 if exact else bound_of(sigma, np.uint64(longest))
+    if longest >= LONG:
+        return _long_rows(*matrix, sigma, bound, out)
+    return _short_rows(*matrix, sigma, bound, out)
+
+
+@inlined
+def _all_exact(unit, values, longest, sigma, single):
+    """Return whether sums of products lose nothing, where a power of two divides the numbers of x."""
+    of_products, lost = unit * unit_of(values), 2.0**-53 if single else np.float64(longest) * EXACT
+    return of_products > UNDERFLOW and sigma * lost <= of_products
+
+
+@inlined
+def _add_row(pointers, indices, values, x, initial, single, i, out):
+    """Sum a row quickly, and carefully where that does not decide; return whether this does not, either."""
+    begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+    start = initial[i] if len(initial) else 0.0
+    high, low, total = _row(indices, values, x, begin, end, start, abs(start))
+    value, below = ends(high, low, bound_of(total, end - begin), single)
+    if value != below or end - begin > LONGEST:  # NaN, too, differs
+        value = rounded(*_row_again(indices, values, x, begin, end, start, 0.0), single)
+    out[i] = value + 0.0  # a sum that begins with +0 is not −0
+    return value != value
 
 
 @of_kinds(INDICES, VALUES, _rows)
@@ -233,47 +256,43 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     """Write RN(initial + Σ values·x) of each row to `out`; return how many are undecided, or INVALID.
 
     pointers : (rows + 1,), where the entries of rows begin.
-    indices : of columns; as an unsigned number a negative one is too large.
+    indices : of columns.
     initial : (rows,), or empty.
     single : round to float32.
     """
-    undecided, stored = 0, np.uint64(min(len(indices), len(values)))
-    # Negative ones are too large, as well.
-    rows, begin, end = np.uint64(len(out)), np.uint64(pointers[0]), np.uint64(pointers[len(out)])
-    if end < begin or end > stored:
-        return INVALID
-    mean, first, step = np.float64(end - begin) / max(1, len(out)), np.uint64(0), rows
-    # For `extract` all of x is read once more, and so is each entry of the rows that have one limit.
-    extracting = end - begin >= np.uint64(len(x))
-    if extracting:
-        largest, unit_of_x = extent_of(x)
-        step = max(np.uint64(1), np.uint64(TOGETHER) * rows // max(np.uint64(1), end - begin))
-        while first < rows and extracting:
-            last = min(first + step, rows)
-            begin, end = np.uint64(pointers[first]), np.uint64(pointers[last])
-            if end < begin or end > stored:
-                return INVALID
-            of_values, unit_of_values = extent_of(values[begin:end])
-            limit, unit = 4 * (largest * of_values), unit_of_values * unit_of_x
-            if len(initial) or single or not unit > UNDERFLOW:
-                unit = 0.0
-            if mean < SHORT and mean * mean * limit * EXACT > unit:
-                break
-            count = _add_extracted(
-                pointers, indices, values, stored, x, initial, single, first, last, limit, unit, out
-            )
-            if count < 0:
-                return INVALID
-            extracting = 2 * count <= last - first  # else most of it is in vain
-            if count:
-                for i in range(first, last):
-                    if out[i] != out[i]:
-                        undecided += _add_quickly(
-                            pointers, indices, values, stored, x, initial, single, i, i + np.uint64(1), out
-                        )
-            first = last
-    count = _add_quickly(pointers, indices, values, stored, x, initial, single, first, rows, out)
-    return INVALID if count < 0 else undecided + count
+    rows, width, stored = np.uint64(len(out)), np.uint64(len(x)), np.uint64(min(len(indices), len(values)))
+    entries = max(np.uint64(1), np.uint64(pointers[rows]) - np.uint64(pointers[0]))
+    step = max(np.uint64(1), np.uint64(TOGETHER) * rows // entries)
+    # For `extract` all of x is read once more, and so is each entry of the rows that have one sigma.
+    extracting, exact = entries >= width, False
+    largest, unit = largest_of(x) if extracting else 0.0, -1.0
+    undecided, first = 0, np.uint64(0)
+    while first < rows:
+        last = min(first + step, rows)
+        longest = _longest_row(pointers, indices, stored, width, first, last)
+        if longest == INVALID:
+            return INVALID
+        matrix, left = (pointers, indices, values, x, initial), np.int64(last - first)
+        if extracting and longest <= LONGEST:
+            some = values[np.uint64(pointers[first]) : np.uint64(pointers[last])]
+            sigma = 4 * np.float64(longest) * (largest * largest_of(some)) + SMALLEST
+            if len(initial):
+                sigma += 4 * largest_of(initial[first:last])
+            exact = exact and _all_exact(unit, some, longest, sigma, single)  # as the rows before
+            left = _sum_rows(*matrix, first, last, longest, sigma, exact, single, out)
+            if left and not (exact or len(initial)):  # ties and zeros, perhaps
+                unit = unit_of(x) if unit < 0 else unit
+                exact = _all_exact(unit, some, longest, sigma, single)
+                if exact:
+                    left = _sum_rows(*matrix, first, last, longest, sigma, True, single, out)
+            extracting = 2 * left <= last - first  # else most of it is in vain
+        else:
+            out[first:last] = np.nan
+        for i in range(first, last if left else first):
+            if out[i] != out[i]:
+                undecided += _add_row(*matrix, single, i, out)
+        first = last
+    return undecided
 
 
 @of_kinds(INDICES, {"float64": float64}, _blocks)
@@ -283,23 +302,21 @@ def add_blocks(pointers, indices, values, x, initial, single, out):
     values : (blocks, r, c).
     x : (blocks of columns, c). out : (blocks of rows · r,).
     """
-    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
-    each = np.uint64(values.shape[1])
-    for block in range(np.uint64(len(pointers) - 1)):
+    undecided, added = 0, len(initial) > 0
+    each, lines = np.uint64(values.shape[1]), np.uint64(len(pointers) - 1)
+    stored = np.uint64(min(len(indices), len(values)))
+    if _longest_row(pointers, indices, stored, np.uint64(len(x)), np.uint64(0), lines) == INVALID:
+        return INVALID
+    for block in range(lines):
         begin, end = np.uint64(pointers[block]), np.uint64(pointers[block + np.uint64(1)])
-        if end < begin or end > stored:
-            return INVALID
         count = (end - begin) * np.uint64(values.shape[2])
         for k in range(each):
             i = block * each + k
             start = initial[i] if added else 0.0
-            high, low, total, valid = _block(indices, values, x, begin, end, k, start, abs(start))
-            if not valid:
-                return INVALID
-            value, below = ends(high, low, total, count, single)
+            high, low, total = _block(indices, values, x, begin, end, k, start, abs(start))
+            value, below = ends(high, low, bound_of(total, count), single)
             if value != below or count > LONGEST:
-                high, low, error, _ = _block_again(indices, values, x, begin, end, k, start, 0.0)
-                value = rounded(high, low, error, single)
+                value = rounded(*_block_again(indices, values, x, begin, end, k, start, 0.0), single)
                 undecided += value != value
             out[i] = value + 0.0
     return undecided
@@ -312,20 +329,19 @@ def add_complex_rows(pointers, indices, values, sign, x, initial, single, out):
     sign : −1 for conjugates of the values.
     """
     undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
-    first, second = np.uint64(0), np.uint64(1)
-    for i in range(np.uint64(len(out))):
+    first, second, rows = np.uint64(0), np.uint64(1), np.uint64(len(out))
+    if _longest_row(pointers, indices, stored, np.uint64(len(x)), first, rows) == INVALID:
+        return INVALID
+    for i in range(rows):
         begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + second])
-        if end < begin or end > stored:
-            return INVALID
         c, d = (initial[i, first], initial[i, second]) if added else (0.0, 0.0)
-        real, imaginary, valid = _complex_row(indices, values, sign, x, begin, end, c, d, abs(c), abs(d))
-        if not valid:
-            return INVALID
+        real, imaginary = _complex_row(indices, values, sign, x, begin, end, c, d, abs(c), abs(d))
         count = np.uint64(2) * (end - begin)
-        of_real, of_imaginary = ends(*real, count, single), ends(*imaginary, count, single)
+        of_real = ends(real[0], real[1], bound_of(real[2], count), single)
+        of_imaginary = ends(imaginary[0], imaginary[1], bound_of(imaginary[2], count), single)
         value, other = of_real[0], of_imaginary[0]
         if value != of_real[1] or other != of_imaginary[1] or count > LONGEST:
-            real, imaginary, _ = _complex_row_again(indices, values, sign, x, begin, end, c, d, 0.0, 0.0)
+            real, imaginary = _complex_row_again(indices, values, sign, x, begin, end, c, d, 0.0, 0.0)
             value, other = rounded(*real, single), rounded(*imaginary, single)
             undecided += (value != value) + (other != other)
         out[i, first], out[i, second] = value + 0.0, other + 0.0
@@ -354,10 +370,9 @@ def add_diagonals(first, stored, columns, values, x, initial, single, out):
         start = initial[i] if added else 0.0
         row = np.int64(i) + first
         high, low, total = _diagonal(stored, columns, values, x, row, start, abs(start))
-        value, below = ends(high, low, total, np.uint64(len(columns)), single)
+        value, below = ends(high, low, bound_of(total, np.uint64(len(columns))), single)
         if value != below or len(columns) > LONGEST:
-            high, low, error = _diagonal_again(stored, columns, values, x, row, start, 0.0)
-            value = rounded(high, low, error, single)
+            value = rounded(*_diagonal_again(stored, columns, values, x, row, start, 0.0), single)
             undecided += value != value
         out[i] = value + 0.0
     return undecided

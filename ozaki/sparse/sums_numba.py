@@ -29,10 +29,6 @@ def add_quickly(a, b, high, low, total):
     return result, low, total + abs(product)
 
 
-FRACTION = (1 << 52) - 1
-"""The bits of a float64's fraction."""
-
-
 @inlined
 def largest_of(x):
     """Return the largest magnitude of numbers; not a finite number where one of them is none."""
@@ -43,36 +39,41 @@ def largest_of(x):
     return pattern.view(np.float64)
 
 
+FRACTION = (1 << 52) - 1
+"""The bits of a float64's fraction."""
+
+
 @inlined
-def extent_of(x):
-    """Return the largest magnitude of numbers, and a power of two that divides them all, or 0."""
-    largest, smallest, together = np.int64(0), np.int64(MAGNITUDE), np.int64(0)
+def unit_of(x):
+    """Return a power of two that divides all numbers, or 0."""
+    smallest, together = np.int64(MAGNITUDE), np.int64(0)
     for i in range(np.uint64(len(x))):
         bits = np.float64(x[i]).view(np.int64) & MAGNITUDE
-        largest, together = max(largest, bits), together | bits
+        together |= bits
         smallest = min(smallest, bits if bits != 0 else np.int64(MAGNITUDE))
-    of_largest, exponent, together = np.int64(largest), smallest >> 52, together & FRACTION
+    exponent, together = smallest >> 52, together & FRACTION
     if exponent <= 52:
-        return of_largest.view(np.float64), 0.0
+        return 0.0
     lowest, unit = (
         together & -together if together else np.int64(FRACTION + 1),
         np.int64((exponent - 52) << 52),
     )
-    return of_largest.view(np.float64), np.float64(lowest) * unit.view(np.float64)
+    return np.float64(lowest) * unit.view(np.float64)
 
 
 @inlined
-def extract(a, b, high, low):
-    """Add a product to high + low, where high is near sigma, and low gets what is below its last place.
+def extract(a, b, sigma):
+    """Return a product as high, a multiple of sigma's last place, and low, what is left of it.
 
-    The sum of n products of at most M begins with sigma, at least 4nM. So high stays between 3/4 and 5/4 of
-    sigma, and differences of such numbers are exact (Sterbenz). This is the extraction of Rump, Ogita and
-    Oishi (Accurate floating-point summation, part I), by fma. With u = 2**-53 a product adds at most
-    1.25u·sigma to low, of which u times that is lost. n of them, the sums of low and what is rounded at
-    the end lose at most (0.7n² + 7n)·u²·sigma, less than 4(n + 1)²·u²·sigma.
+    In a sum of n products of at most M sigma is at least 4nM. So sigma + ab is rounded to a number between
+    3/4 and 5/4 of sigma, whose difference from sigma is exact (Sterbenz), and every sum of some `high` is
+    exact, in any order. This is the extraction of Rump, Ogita and Oishi (Accurate floating-point summation, part I),
+    by fma. With u = 2**-53 each `low` is at most 1.25u·sigma, of which u times that is lost. n of them, their
+    sums in any order, of at most 1.25nu·sigma each, and what is rounded at the end lose at most
+    (1.25n² + 7n)·u²·sigma, less than 4(n + 1)²·u²·sigma.
     """
-    total = fma(a, b, high)
-    return total, low + fma(a, b, high - total)
+    high = fma(a, b, sigma) - sigma
+    return high, fma(a, b, -high)
 
 
 @inlined
@@ -89,12 +90,8 @@ def bound_of(total, count):
 
 
 @inlined
-def ends(high, low, total, count, single):
-    """Return what both ends of a sum of 1 + count terms round to.
-
-    total : of the magnitudes, or the sigma of `extract`.
-    """
-    bound = bound_of(total, count)
+def ends(high, low, bound, single):
+    """Return what both ends of a sum round to, of which no more than a bound is missing."""
     if single:  # rounded twice
         bound += abs(high) * RELATIVE
     value, below = high + (low + bound), high + (low - bound)

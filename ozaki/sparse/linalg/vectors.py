@@ -60,14 +60,17 @@ def _in_one_pass(x: Array, y: Array, root: bool) -> tuple[float, float]:
     if is_cupy(x):
         product, of_root, _ = enclosed_dots(x, y) if real_vectors(x, y) else (nan, nan, nan)
         return product, of_root
-    if type(x) is not np.ndarray or not x.dtype == y.dtype == np.float64:
+    if (x.size > SPARSE_VECTORS and thread_count() > 1) or (loops := _loops_of(x, y)) is None:
         return nan, nan
-    if x.size > SPARSE_VECTORS and thread_count() > 1:
-        return nan, nan
-    if (loops := compiled(LOOPS)) is None or not x.flags.c_contiguous or not y.flags.c_contiguous:
-        return nan, nan
-    found: tuple[float, float] = loops.dots(x, y, np.empty((2, loops.LANES)), root)
+    found: tuple[float, float] = loops.dots(x, y, root)
     return found
+
+
+def _loops_of(x: Array, y: Array) -> Any:
+    """Return the compiled loops over real vectors; None where these are others."""
+    if type(x) is not np.ndarray or not x.dtype == y.dtype == np.float64:
+        return None
+    return compiled(LOOPS) if x.flags.c_contiguous and y.flags.c_contiguous else None
 
 
 def scaled(a: Scalar, x: Array) -> Array:
@@ -95,6 +98,10 @@ def added(x: Array, a: Scalar, y: Array) -> Array:
     """
     if is_cupy(x) and real_vectors(x, y):
         return add_scaled(x, a, y)
+    if (loops := _loops_of(x, y)) is not None:
+        result = np.empty_like(y)
+        loops.add_scaled(x, a, y, result)
+        return result
     result = scaled(a, y)
     result += x
     return result

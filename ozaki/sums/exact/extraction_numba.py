@@ -60,7 +60,7 @@ def fma(_: Any, builder: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @instruction(float64(float64, float64))
-def _plus(_: Any, builder: Any, x: Any, y: Any) -> Any:
+def plus(_: Any, builder: Any, x: Any, y: Any) -> Any:
     """x + y, where the compiler may add up in any order."""
     return builder.fadd(x, y, flags=("reassoc", "nsz"))
 
@@ -202,7 +202,7 @@ def enclosed_sum(x, y, k, _, sums):
             high += pattern
             outside |= pattern ^ bits_of(sigma)
             left = v - (shifted - sigma)
-            rest = _plus(rest, left if y is None else left + fma(a, np.float64(ys[i]), -v))
+            rest = plus(rest, left if y is None else left + fma(a, np.float64(ys[i]), -v))
         if outside >> 52 != 0:
             sums[6] = _largest(xs, None) if y is None else _largest(xs, ys)
             return start
