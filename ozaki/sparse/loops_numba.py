@@ -19,7 +19,7 @@ from ozaki.sparse.sums_numba import (
     unit_of,
 )
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
-from ozaki.sums.exact.extraction_numba import plus
+from ozaki.sums.exact.extraction_numba import fma, plus
 
 EQUALS = {
     "add_rows": "sums.rounded_dot",
@@ -86,9 +86,9 @@ def _entries(signed, unsigned, value):
 
 @inlined
 def _longest_row(pointers, indices, stored, width, first, last):
-    """Return the most entries of a row from first to last, or INVALID: the loops read what this has seen.
+    """Return the most entries of a row from first to last, or INVALID: the one check of what loops read.
 
-    stored : entries that there are. width : columns. As unsigned numbers negative ones are too large.
+    stored : entries that there are. width : columns. As unsigned numbers negative pointers are too large.
     """
     longest, valid = np.uint64(0), np.uint64(pointers[first]) <= stored
     for i in range(first, last):
@@ -101,7 +101,7 @@ def _longest_row(pointers, indices, stored, width, first, last):
     least = most = indices[begin]
     for p in range(begin, end):
         least, most = min(least, indices[p]), max(most, indices[p])
-    return np.int64(longest if least >= 0 and np.uint64(most) < width else INVALID)
+    return np.int64(longest) if least >= 0 and np.uint64(most) < width else np.int64(INVALID)
 
 
 def _of_row(add):
@@ -197,45 +197,57 @@ _diagonal, _diagonal_again = _of_diagonals(add_quickly), _of_diagonals(add_caref
 
 
 @inlined
-def _rows_to_float32(pointers, indices, values, x, initial, first, last, bound, out):
+def _rows_to_float32(pointers, indices, values, x, initial, first, last, longest, out):
     """As `_of_extracted_rows`, rounded to float32, for which plain sums are narrow enough.
 
-    bound : (n + 1)u·sigma, or 0, with u = 2**-53. n products, of sigma/4n at most, lose u·sigma/4, and their
-    sums n/8 of u·sigma; with what they begin with, of sigma/4 at most, n/4 more. The rest of the bound is for
-    the rounding of its ends.
+    With u = 2**-53 n products and their sums lose at most (n + 1)u·T, where T is the sum of magnitudes; the
+    rest of the bound is for its own rounding and that of its ends.
     """
-    undecided, added = 0, len(initial) > 0
+    undecided, added, loss = 0, len(initial) > 0, np.float64(longest + 4) * 2.0**-52
     for i in range(first, last):
-        total = initial[i] if added else 0.0
+        high = initial[i] if added else 0.0
+        total = abs(high)
         for p in range(np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])):
-            total += np.float64(values[p]) * x[np.uint64(indices[p])]
-        value, below = np.float32(total + bound), np.float32(total - bound)
-        undecided += value != below
-        out[i] = np.float64(value) + 0.0 if value == below else np.nan
+            product = np.float64(values[p]) * x[np.uint64(indices[p])]
+            high, total = high + product, total + abs(product)
+        bound = fma(total, loss, UNDERFLOW)
+        value, below = np.float32(high + bound), np.float32(high - bound)
+        if value == below:
+            out[i] = np.float64(value) + 0.0
+        else:
+            undecided += 1
+            out[i] = np.nan
     return undecided
 
 
 @inlined
-def _sum_rows(pointers, indices, values, x, initial, first, last, longest, sigma, exact, single, out):
-    """As `_of_extracted_rows`, of rows of so many entries at most.
+def _extract_rows(pointers, indices, values, x, initial, first, last, longest, sigma, exact, unit, out):
+    """Sum the rows from first to last, of so many entries at most, by `extract`.
 
-    exact : whether nothing is lost.
+    Ties and zeros are decided where a power of two divides all products, so that nothing is lost.
+
+    exact : whether that is likely, as in the rows before.
+    unit : a power of two that divides x, or 0; negative as long as it is not known.
+
+    Returns how many are undecided, whether nothing was lost, and the unit.
     """
-    matrix = pointers, indices, values, x, initial, first, last
-    if single:
-        bound = 0.0 if exact else np.float64(longest + 1) * 2.0**-53 * sigma
-        return _rows_to_float32(*matrix, bound, out)
-    bound = 0.0 if exact else bound_of(sigma, np.uint64(longest))
-    if longest >= LONG:
-        return _long_rows(*matrix, sigma, bound, out)
-    return _short_rows(*matrix, sigma, bound, out)
-
-
-@inlined
-def _all_exact(unit, values, longest, sigma, single):
-    """Return whether sums of products lose nothing, where a power of two divides the numbers of x."""
-    of_products, lost = unit * unit_of(values), 2.0**-53 if single else np.float64(longest) * EXACT
-    return of_products > UNDERFLOW and sigma * lost <= of_products
+    matrix, left = (pointers, indices, values, x, initial), np.int64(last - first)
+    some = values[np.uint64(pointers[first]) : np.uint64(pointers[last])]
+    for again in range(2):
+        if exact or again:
+            unit = unit_of(x) if unit < 0 else unit
+            of_products = unit * unit_of(some)
+            exact = of_products > UNDERFLOW and np.float64(longest) * sigma * EXACT <= of_products
+        if again and not exact:
+            break
+        bound = 0.0 if exact else bound_of(sigma, np.uint64(longest))
+        if longest >= LONG:
+            left = _long_rows(*matrix, first, last, sigma, bound, out)
+        else:
+            left = _short_rows(*matrix, first, last, sigma, bound, out)
+        if not left or exact or len(initial):
+            break
+    return left, exact, unit
 
 
 @inlined
@@ -264,7 +276,7 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     entries = max(np.uint64(1), np.uint64(pointers[rows]) - np.uint64(pointers[0]))
     step = max(np.uint64(1), np.uint64(TOGETHER) * rows // entries)
     # For `extract` all of x is read once more, and so is each entry of the rows that have one sigma.
-    extracting, exact = entries >= width, False
+    extracting, exact = entries >= width and not single, False
     largest, unit = largest_of(x) if extracting else 0.0, -1.0
     undecided, first = 0, np.uint64(0)
     while first < rows:
@@ -273,21 +285,17 @@ def add_rows(pointers, indices, values, x, initial, single, out):
         if longest == INVALID:
             return INVALID
         matrix, left = (pointers, indices, values, x, initial), np.int64(last - first)
-        if extracting and longest <= LONGEST:
+        if longest > LONGEST or not (extracting or single):
+            out[first:last] = np.nan
+        elif single:
+            left = _rows_to_float32(*matrix, first, last, longest, out)
+        else:
             some = values[np.uint64(pointers[first]) : np.uint64(pointers[last])]
             sigma = 4 * np.float64(longest) * (largest * largest_of(some)) + SMALLEST
             if len(initial):
                 sigma += 4 * largest_of(initial[first:last])
-            exact = exact and _all_exact(unit, some, longest, sigma, single)  # as the rows before
-            left = _sum_rows(*matrix, first, last, longest, sigma, exact, single, out)
-            if left and not (exact or len(initial)):  # ties and zeros, perhaps
-                unit = unit_of(x) if unit < 0 else unit
-                exact = _all_exact(unit, some, longest, sigma, single)
-                if exact:
-                    left = _sum_rows(*matrix, first, last, longest, sigma, True, single, out)
+            left, exact, unit = _extract_rows(*matrix, first, last, longest, sigma, exact, unit, out)
             extracting = 2 * left <= last - first  # else most of it is in vain
-        else:
-            out[first:last] = np.nan
         for i in range(first, last if left else first):
             if out[i] != out[i]:
                 undecided += _add_row(*matrix, single, i, out)

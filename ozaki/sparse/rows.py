@@ -111,9 +111,12 @@ class Rows(NamedTuple):
         return [0, *np.clip(cuts, 0, height).tolist(), height]
 
 
-_FLOAT = np.dtype(np.float64)
-_LOOPS = {np.dtype(kind): (kind.__name__, "float64") for kind in (np.int32, np.int64)}
-"""Names of the loops over rows of float64 numbers, by the dtype of indices."""
+_LOOPS = {
+    (np.dtype(kind), np.dtype(number)): (kind.__name__, number.__name__)
+    for kind in (np.int32, np.int64)
+    for number in (np.float32, np.float64)
+}
+"""Names of the loops over rows, by the dtypes of indices and of numbers."""
 
 
 def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
@@ -125,20 +128,23 @@ def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
     if type(x) is not np.ndarray or getattr(a, "format", None) != "csr":
         return None
     values, indices, pointers, shape = a.data, a.indices, a.indptr, a.shape
-    if type(values) is not np.ndarray or not values.dtype is x.dtype is _FLOAT or len(shape) != 2:
+    if type(values) is not np.ndarray or values.dtype is not x.dtype or len(shape) != 2:
         return None
     if x.shape != shape[1:] or len(pointers) != shape[0] + 1:
         return None
     if len(values) >= 2 * SPARSE_ENTRIES_OF_A_THREAD and thread_count() > 1:
         return None
-    name = _LOOPS.get(indices.dtype)
+    name = _LOOPS.get((indices.dtype, values.dtype))
     if name is None or pointers.dtype != indices.dtype or (loops := compiled(LOOPS)) is None:
         return None
     contiguous = values.flags.c_contiguous and indices.flags.c_contiguous and pointers.flags.c_contiguous
     if not (contiguous and x.flags.c_contiguous) or pointers[0] != 0:
         return None
-    out = np.empty(shape[0])
-    return None if loops.add_rows[name](pointers, indices, values, x, NOTHING, False, out) else out
+    out, single = np.empty(shape[0]), values.itemsize == 4
+    x = to_float64(x) if single else x
+    if loops.add_rows[name](pointers, indices, values, x, NOTHING, single, out):
+        return None
+    return out.astype(np.float32) if single else out
 
 
 _BITS = {4: "32", 8: "64"}

@@ -67,9 +67,9 @@ def extract(a, b, sigma):
 
     In a sum of n products of at most M sigma is at least 4nM. So sigma + ab is rounded to a number between
     3/4 and 5/4 of sigma, whose difference from sigma is exact (Sterbenz), and every sum of some `high` is
-    exact, in any order. This is the extraction of Rump, Ogita and Oishi (Accurate floating-point summation, part I),
-    by fma. With u = 2**-53 each `low` is at most 1.25u·sigma, of which u times that is lost. n of them, their
-    sums in any order, of at most 1.25nu·sigma each, and what is rounded at the end lose at most
+    exact, in any order. This is the extraction of Rump, Ogita and Oishi (Accurate floating-point summation,
+    part I), by fma. With u = 2**-53 each `low` is at most 1.25u·sigma, of which u times that is lost. n of
+    them, their sums in any order, of at most 1.25nu·sigma each, and what is rounded at the end lose at most
     (1.25n² + 7n)·u²·sigma, less than 4(n + 1)²·u²·sigma.
     """
     high = fma(a, b, sigma) - sigma
