@@ -14,7 +14,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import thread_count
+from multiword.runtime.parallel import over_rows
 from ozaki.sparse.linalg.vectors_cuda import add_scaled, enclosed_dots, real_vectors
 from ozaki.sums import api as sums
 from ozaki.tuning import SPARSE_VECTORS
@@ -29,12 +29,12 @@ EPS = 2.0**-52
 
 def dot(x: Array, y: Array) -> Scalar:
     """Return RN(Σ conj(x)·y) as Python's number; a GPU is waited for."""
-    return _decided(_in_one_pass(x, y, False)[0], lambda: sums.vdot(x, y))
+    return _decided(_in_one_pass(x, y)[0], lambda: sums.vdot(x, y))
 
 
 def norm(x: Array) -> float:
     """Return RN(√Σ|x|²)."""
-    return _decided(_in_one_pass(x, x, True)[1], lambda: sums.norm(x))
+    return _decided(_in_one_pass(x, x)[1], lambda: sums.norm(x))
 
 
 def norm_and_dot(x: Array, y: Array) -> tuple[float, Scalar]:
@@ -42,8 +42,8 @@ def norm_and_dot(x: Array, y: Array) -> tuple[float, Scalar]:
     if y is not x and is_cupy(x) and real_vectors(x, y):
         _, root, product = enclosed_dots(x, x, y)
     else:
-        square, root = _in_one_pass(x, x, True)
-        product = square if y is x else _in_one_pass(x, y, False)[0]
+        square, root = _in_one_pass(x, x)
+        product = square if y is x else _in_one_pass(x, y)[0]
     return _decided(root, lambda: sums.norm(x)), _decided(product, lambda: sums.vdot(x, y))
 
 
@@ -52,23 +52,31 @@ def _decided(value: Scalar, exactly: Callable[[], Any]) -> Any:
     return value if value and value == value else exactly().item()
 
 
-def _in_one_pass(x: Array, y: Array, root: bool) -> tuple[float, float]:
-    """Return RN(Σ x·y) and RN(√Σ x·y); NaN where one pass over real vectors does not find it.
-
-    root : whether the second one is wanted.
-    """
+def _in_one_pass(x: Array, y: Array) -> tuple[float, float]:
+    """Return RN(Σ x·y) and RN(√Σ x·y); NaN where one pass over real vectors does not find it."""
     if is_cupy(x):
         product, of_root, _ = enclosed_dots(x, y) if real_vectors(x, y) else (nan, nan, nan)
         return product, of_root
-    if (x.size > SPARSE_VECTORS and thread_count() > 1) or (loops := _loops_of(x, y)) is None:
+    if (loops := _loops_of(x, y)) is None:
         return nan, nan
-    found: tuple[float, float] = loops.dots(x, y, root)
+    found: tuple[float, float]
+    if x.size <= SPARSE_VECTORS:
+        found = loops.dots(x, y)
+    else:
+        parts = np.empty((-(-x.size // SPARSE_VECTORS), 3))
+        _in_parts(lambda some, part: loops.enclose(x[some], y[some], parts[part]), x.size)
+        found = loops.dots_of_parts(parts)
     return found
 
 
+def _in_parts(work: Callable[[slice, int], None], size: int) -> None:
+    """Call work(numbers, part) for all parts of vectors, on all cores."""
+    over_rows(lambda some: work(some, some.start // SPARSE_VECTORS), size, 1, SPARSE_VECTORS)
+
+
 def _loops_of(x: Array, y: Array) -> Any:
-    """Return the compiled loops over real vectors; None where these are others."""
-    if type(x) is not np.ndarray or not x.dtype == y.dtype == np.float64:
+    """Return the compiled loops over real vectors of one length; None where these are others."""
+    if type(x) is not np.ndarray or not x.dtype == y.dtype == np.float64 or x.shape != y.shape:
         return None
     return compiled(LOOPS) if x.flags.c_contiguous and y.flags.c_contiguous else None
 
@@ -100,7 +108,10 @@ def added(x: Array, a: Scalar, y: Array) -> Array:
         return add_scaled(x, a, y)
     if (loops := _loops_of(x, y)) is not None:
         result = np.empty_like(y)
-        loops.add_scaled(x, a, y, result)
+        if x.size <= SPARSE_VECTORS:
+            loops.add_scaled(x, a, y, result)
+        else:
+            _in_parts(lambda some, _: loops.add_scaled(x[some], a, y[some], result[some]), x.size)
         return result
     result = scaled(a, y)
     result += x

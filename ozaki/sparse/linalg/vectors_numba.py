@@ -1,21 +1,21 @@
 """Sums of real vectors, and their dot products and norms, compiled: in one pass, with Ziv's test."""
 
 import numpy as np
-from numba import boolean, float64, types, void
+from numba import float64, types, void
 
 from multiword.runtime.jit import inlined, jit
 from ozaki.sparse.limits import SMALLEST
-from ozaki.sparse.sums_numba import add_carefully, bound_of, extract, largest_of
+from ozaki.sparse.sums_numba import bound_of, extract, largest_of
 from ozaki.sums.exact.enclosure_numba import add, root_of, rounded
 from ozaki.sums.exact.extraction_numba import plus
 
-EQUALS = {"dots": "sums.rounded_dot"}
-"""The function of `ozaki.definition` that each form has the bits of."""
+EQUALS = dict.fromkeys(("dots", "enclose", "dots_of_parts"), "sums.rounded_dot")
+"""The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
 BLOCK = 512
 """Numbers with one sigma: so few that they are near when they are read again."""
 
-_VECTOR = types.Array(float64, 1, "C", readonly=True)
+_VECTOR, _TWO = types.Array(float64, 1, "C", readonly=True), types.UniTuple(float64, 2)
 
 
 @inlined
@@ -30,28 +30,41 @@ def _of_block(x, y):
 
 
 @inlined
+def _enclosed(x, y):
+    """Return Σ x·y as an enclosure."""
+    high, low, error = 0.0, 0.0, 0.0
+    for first in range(0, len(x), BLOCK):
+        upper, lower, bound = _of_block(x[first : first + BLOCK], y[first : first + BLOCK])
+        high, low, error = add(lower, *add(upper, high, low, error + bound, False), False)
+    return high, low, error
+
+
+@inlined
 def _both(high, low, error):
     """Return what a sum, and its square root, round to."""
     return rounded(high, low, error, False), rounded(*root_of(high, low, error), False)
 
 
-@jit(types.UniTuple(float64, 2)(_VECTOR, _VECTOR, boolean))
-def dots(x, y, root):
-    """Return Σ x·y and its square root, both rounded once; NaN where that is undecided.
+@jit(_TWO(_VECTOR, _VECTOR))
+def dots(x, y):
+    """Return Σ x·y and its square root, both rounded once; NaN where that is undecided."""
+    return _both(*_enclosed(x, y))
 
-    root : whether the second one is wanted.
-    """
+
+@jit(void(_VECTOR, _VECTOR, float64[::1]))
+def enclose(x, y, part):
+    """Write high, low and error of Σ x·y, a part of a sum."""
+    part[0], part[1], part[2] = _enclosed(x, y)
+
+
+@jit(_TWO(float64[:, ::1]))
+def dots_of_parts(parts):
+    """Return what `dots` does of vectors whose parts are enclosed."""
     high, low, error = 0.0, 0.0, 0.0
-    for first in range(0, len(x), BLOCK):
-        upper, lower, bound = _of_block(x[first : first + BLOCK], y[first : first + BLOCK])
-        high, low, error = add(lower, *add(upper, high, low, error + bound, False), False)
-    value, of_root = _both(high, low, error)
-    if value != value or (root and of_root != of_root):
-        high, low, error = 0.0, 0.0, 0.0
-        for i in range(np.uint64(len(x))):
-            high, low, error = add_carefully(x[i], y[i], high, low, error)
-        value, of_root = _both(high, low, error)
-    return value, of_root
+    for i in range(np.uint64(len(parts))):
+        high, low, error = add(parts[i, 0], high, low, error + parts[i, 2], False)
+        high, low, error = add(parts[i, 1], high, low, error, False)
+    return _both(high, low, error)
 
 
 @jit(void(_VECTOR, float64, _VECTOR, float64[::1]))
