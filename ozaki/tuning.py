@@ -276,7 +276,7 @@ SPARSE_COLUMNS_BY_ROWS = 4
 """Real columns that are multiplied one by one, row by row; more are faster together."""
 
 SPARSE_VECTORS = 1 << 16
-"""Numbers of vectors that one loop of Krylov methods takes, some 30 µs; longer ones are for several threads."""
+"""Numbers of vectors that one loop of Krylov methods takes, some 30 µs; more are for several threads."""
 
 SPARSE_ENTRIES_OF_A_THREAD = 1 << 15
 """Entries that take longer (some 0.1 ms) than it does to wake a thread."""

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime.compiled import numpy_forms
 from ozaki.definition.rounding import nearest, nearest_root
+from ozaki.definition.sums import rounded_dot, rounded_norm
 from ozaki.sparse import rows
-from ozaki.sparse.linalg import bicgstab, cg, gmres, jacobi
+from ozaki.sparse.linalg import bicgstab, cg, gmres, jacobi, vectors
 
 ss = pytest.importorskip("scipy.sparse")
 linalg = pytest.importorskip("scipy.sparse.linalg")
@@ -156,3 +158,33 @@ def test_a_matrix_that_has_changed_is_read_again(form):
     if form == "csr":
         with pytest.raises(ValueError, match="out of range"):
             cg(a, b, rtol=0, callback=lambda x: a.indices.__setitem__(3, 16))
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 513, 2000])
+def test_operations_on_vectors(size, monkeypatch):
+    """Dot products, norms and sums, of whole vectors, of parts and without compiled code; sums that cancel."""
+    rng = np.random.default_rng(size)
+    x, y = rng.standard_normal((2, size)) * np.exp2(rng.integers(-20, 20, (2, size)))
+    twice, opposite = np.concatenate([x, x]), np.concatenate([y, -y])
+    expected = [rounded_dot(x.tolist(), y.tolist()), rounded_norm(x.tolist()), x + 0.3 * y]
+
+    def check():
+        found = [vectors.dot(x, y), vectors.norm(x), vectors.added(x, 0.3, y)]
+        assert [np.asarray(value).tobytes() for value in found] == [np.asarray(v).tobytes() for v in expected]
+        assert vectors.norm_and_dot(x, y) == (expected[1], expected[0])
+        assert vectors.norm_and_dot(x, x) == (expected[1], rounded_dot(x.tolist(), x.tolist()))
+        assert vectors.dot(twice, opposite) == 0
+
+    check()
+    monkeypatch.setattr(vectors, "SPARSE_VECTORS", 100)
+    check()
+    with numpy_forms():
+        check()
+
+
+def test_operators_of_another_size():
+    """An error, not numbers from beyond the end of a vector."""
+    short = linalg.LinearOperator((9, 9), matvec=lambda x: x)
+    short.matvec = lambda x: x[:4]
+    with pytest.raises(ValueError, match="as many elements, got 9 and 4"):
+        cg(short, np.ones(9))

@@ -284,15 +284,18 @@ def test_empty_matrices_and_out():
     assert same(out, np.ones((3, 2)))
 
 
-@pytest.mark.parametrize("kind", ["ties", "graded", "long", "huge", "nan", "added"])
+@pytest.mark.parametrize("kind", ["ties", "some ties", "graded", "long", "huge", "nan", "added"])
 def test_rows_by_extraction(kind):
     """Of entries that one power of two divides, so that ties are decided; of some that it fails for."""
     rng = np.random.default_rng(FORMS.index("dia"))
-    height, width, count = 60, 50, 40 if kind in ("long", "added") else 4
+    height, width, count = 1500 if kind == "some ties" else 60, 50, 40 if kind in ("long", "added") else 4
     columns, pointers = rng.integers(0, width, (height, count)), np.arange(0, height * count + 1, count)
     values, x = rng.choice([-1.0, 0.5, 4.0], height * count), rng.standard_normal(width)
     if kind != "ties":
         values = rng.standard_normal(height * count)
+    if kind == "some ties":  # in the first rows, and among the last ones
+        values[: 2 * height] = np.round(values[: 2 * height])
+        values[-4:], columns[-1], x[:3] = [1.0, 2.0**-53, 0.0, 0.0], [0, 1, 2, 2], 1.0
     if kind == "graded":
         values *= np.repeat(np.exp2(np.linspace(0, 300, height)), count)
     if kind in ("huge", "nan"):
@@ -306,3 +309,31 @@ def test_rows_by_extraction(kind):
     rows = zip(values.reshape(columns.shape).tolist(), x[columns].tolist(), terms, strict=True)
     expected = [rounded_dot([*row, term], [*of_x, one], FORMATS["fp64"]) for row, of_x, (term, one) in rows]
     assert same(found, np.array(expected) + 0.0)
+
+
+@pytest.mark.parametrize("count", [4, 40])
+def test_rows_of_float32(count):
+    """Of numbers far apart, of sums that are ties of float32 or near one, of zeros, Inf and NaN."""
+    rng, one = np.random.default_rng(count), np.float32(1)
+    a = numbers(rng, (50, count), np.float32)
+    for i, row in enumerate(
+        (
+            [one, 2.0**-24],
+            [one, 2.0**-24, 2.0**-80],
+            [one, 2.0**-24, -(2.0**-80)],
+            [one + 2.0**-23, 2.0**-24],
+            [1e30, 1.0, -1e30],
+            [3.0, -3.0],
+            [2.0**-149, 2.0**-149],
+            [3e38, 3e38],
+        )
+    ):
+        a[i] = 0
+        a[i, : len(row)] = row
+    for x in (np.ones(count, np.float32), numbers(rng, count, np.float32)):
+        with np.errstate(over="ignore"):
+            assert same(ozaki.matmul(ss.csr_array(a), x), reference(a, x))
+    a[0, 0], a[1, 1] = np.inf, np.nan
+    found = ozaki.matmul(ss.csr_array(a), np.ones(count, np.float32))
+    assert found[0] == np.inf
+    assert np.isnan(found[1])
