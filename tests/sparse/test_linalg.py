@@ -162,7 +162,7 @@ def test_a_matrix_that_has_changed_is_read_again(form):
 
 @pytest.mark.parametrize("size", [1, 511, 512, 513, 2000])
 def test_operations_on_vectors(size, monkeypatch):
-    """Dot products, norms and sums, of whole vectors, of parts and without compiled code; sums that cancel."""
+    """Dot products, norms and sums of whole vectors, of parts, without compiled code; sums that cancel."""
     rng = np.random.default_rng(size)
     x, y = rng.standard_normal((2, size)) * np.exp2(rng.integers(-20, 20, (2, size)))
     twice, opposite = np.concatenate([x, x]), np.concatenate([y, -y])
