@@ -278,5 +278,5 @@ SPARSE_COLUMNS_BY_ROWS = 4
 SPARSE_VECTORS = 1 << 16
 """Numbers of vectors that one loop of Krylov methods takes, some 30 µs; more are for several threads."""
 
-SPARSE_ENTRIES_OF_A_THREAD = 1 << 15
-"""Entries that take longer (some 0.1 ms) than it does to wake a thread."""
+SPARSE_ENTRIES_OF_A_THREAD = 1 << 16
+"""Entries that take about as long (some 0.07 ms) as it does to wake a thread."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, conjugated, is_cupy, namespace
+from multiword.runtime.graphs import refuse_captures
 from ozaki.public import is_sparse
 
 PIECE = 1 << 17
@@ -60,12 +61,17 @@ class Matrix(NamedTuple):
 
     @classmethod
     def of(cls, x: Any, name: str) -> Matrix:
-        """Return the matrix of an argument. TypeError for formats that are no arrays, as LIL and DOK."""
+        """Return the matrix of an argument. TypeError for formats that are no arrays, as LIL and DOK.
+
+        ValueError while CuPy's stream is captured.
+        """
         form: Any = getattr(x, "format", None)
         if (names := _INDICES.get(form)) is None:
             raise TypeError(f"{name} is a sparse matrix of format {form!r}: pass {name}.tocsr()")
         if x.ndim != 2:
             raise ValueError(f"{name} must be a matrix, got a sparse array of shape {x.shape}")
+        if is_cupy(x.data):
+            refuse_captures("functions of sparse matrices")  # which wait for the device
         m, n = x.shape
         indices = tuple([getattr(x, part) for part in names])
         matrix = cls((int(m), int(n)), as_array(x.data, name), form, indices, form == "csc")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime import graphs
 from ozaki.definition.sums import rounded_dot, rounded_norm
 from ozaki.sparse import products_cuda
 from ozaki.sparse.linalg import cg, vectors, vectors_cuda
@@ -88,6 +89,18 @@ def test_one_wait(gpu):
     before = gpu.waits
     product_with_vector(matrix, x)
     assert gpu.waits == before + 1
+
+
+def test_captures_are_refused(gpu, monkeypatch):
+    """As sums and functions are, before anything waits for the device."""
+    monkeypatch.setattr(graphs, "capturing", lambda: True)
+    a, b, before = ss.csr_array(np.eye(3)), gpu.asarray(np.ones(3)), gpu.waits
+    of_gpu = SimpleNamespace(format="csr", shape=a.shape, ndim=2, data=gpu.asarray(a.data))
+    of_gpu.indptr, of_gpu.indices = gpu.asarray(a.indptr), gpu.asarray(a.indices)
+    for call in (lambda: Matrix.of(of_gpu, "a"), lambda: cg(of_gpu, b)):
+        with pytest.raises(ValueError, match="cannot take part in a CUDA graph of your own"):
+            call()
+    assert gpu.waits == before
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, conjugated, namespace, on_device_of_arrays
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    conjugated,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+)
+from multiword.runtime.graphs import refuse_captures
 from ozaki.api import matmul
 from ozaki.public import is_dask, is_sparse
 from ozaki.sparse.linalg.vectors import norm
@@ -105,6 +113,8 @@ def finite_vector(b: Any, name: str) -> Array:
     b = as_array(b, name)
     if b.shape not in ((b.size,), (b.size, 1)):
         raise ValueError(f"{name} must be a vector, got shape {b.shape}")
+    if is_cupy(b):
+        refuse_captures("Krylov methods")  # which wait for the device
     if not bool(namespace(b).isfinite(b).all()):
         raise ValueError(f"{name} must be finite")
     return b.reshape(-1)
