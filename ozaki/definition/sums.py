@@ -56,6 +56,15 @@ def rounded_dot(x: Iterable[float], y: Iterable[float], target: Format = FP64) -
     return value
 
 
+def scaled_sum(x: float, a: float, y: float) -> float:
+    """Return RN(x + RN(a·y)): how Krylov methods add vectors, number by number.
+
+    >>> scaled_sum(1.0, -2.0, 0.5), scaled_sum(1.0, 1e-17, 3.0)
+    (0.0, 1.0)
+    """
+    return rounded_sum([x, rounded_dot([a], [y])])
+
+
 def rounded_norm(x: Iterable[float], target: Format = FP64, divisor: int = 1) -> float:
     """Return RN(√(Σx² / divisor)): the 2-norm, or the root mean square.
 

@@ -255,8 +255,18 @@ def compare_sparse_dots(draw, there) -> None:
         of_complex = ozaki.matmul(matrix.astype(np.result_type(draw.dtype, np.complex64)), x).real
         for found in (ozaki.matmul(x, matrix.T.tocoo()), by_rows, of_complex):
             check(found, expected)
-        if draw.format is FORMATS["fp64"]:  # of Krylov methods
-            check([vectors.dot(line, x) + 0.0 for line in lines], expected)
+        for part in (
+            (vectors.SPARSE_VECTORS, 7) if draw.format is FORMATS["fp64"] else ()
+        ):  # of Krylov methods
+            with patch.object(vectors, "SPARSE_VECTORS", part):
+                check([vectors.dot(line, x) + 0.0 for line in lines], expected)
+
+
+def compare_scaled_sums(draw, there) -> None:
+    for n in (1, 3, 40):
+        x, y, (a,) = draw(n), draw.beside(n), draw(1)
+        expected = [sums.scaled_sum(u, a, v) for u, v in zip(x.tolist(), y.tolist(), strict=True)]
+        check(vectors.added(there(x), a, there(y)), expected)
 
 
 def compare_norms(draw, there) -> None:
@@ -335,6 +345,7 @@ COMPARISONS = {
     "remainders.reconstructed": [Comparison(compare_reconstruction, ("float64",), ("integers",))],
     "sums.rounded_sum": [Comparison(compare_sums)],
     "sums.rounded_dot": [Comparison(compare_dots), Comparison(compare_sparse_dots, on_a_gpu=False)],
+    "sums.scaled_sum": [Comparison(compare_scaled_sums, ("float64",), on_a_gpu=False)],
     "sums.rounded_norm": [Comparison(compare_norms)],
     "sums.rounded_variance": [Comparison(compare_variances)],
     "sums.rounded_weighted_mean": [Comparison(compare_weighted_means)],

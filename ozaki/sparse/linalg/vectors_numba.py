@@ -9,7 +9,12 @@ from ozaki.sparse.sums_numba import bound_of, extract, largest_of
 from ozaki.sums.exact.enclosure_numba import add, root_of, rounded
 from ozaki.sums.exact.extraction_numba import plus
 
-EQUALS = dict.fromkeys(("dots", "enclose", "dots_of_parts"), "sums.rounded_dot")
+EQUALS = {
+    "dots": "sums.rounded_dot",
+    "enclose": "sums.rounded_dot",
+    "dots_of_parts": "sums.rounded_dot",
+    "add_scaled": "sums.scaled_sum",
+}
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
 BLOCK = 512
