@@ -37,7 +37,7 @@ EQUALS = {
 INVALID = -1
 """What the loops return where an index is out of range."""
 
-TOGETHER = 1 << 10
+TOGETHER = 1 << 11
 """Entries, of some rows, with one sigma: so few that they are near when they are read again."""
 
 LONG = 32
