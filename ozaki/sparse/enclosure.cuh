@@ -32,7 +32,7 @@ struct Enclosure {
     /* The float64 or float32 number that both ends round to, or NaN. */
     __device__ __forceinline__ double rounded(bool single) const {
         double margin = error == 0 ? 0.0 : 2 * error + fabs(low) * 0x1p-50;
-        if (single && (low != 0 || error != 0)) margin += fabs(high) * 0x1p-50;
+        if (single && (low != 0 || error != 0)) margin += (fabs(high) + fabs(low)) * 0x1p-50;
         double below = high + (low - margin), above = high + (low + margin);
         if (single) below = widened(narrowed(below)), above = widened(narrowed(above));
         if (low == 0 && margin == 0) return high;

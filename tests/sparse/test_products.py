@@ -337,3 +337,12 @@ def test_rows_of_float32(count):
     found = ozaki.matmul(ss.csr_array(a), np.ones(count, np.float32))
     assert found[0] == np.inf
     assert np.isnan(found[1])
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "dia"])
+def test_the_high_part_of_a_sum_may_cancel(kind):
+    """What is left to be rounded to float32 is in the low part, and no tie."""
+    row = np.array([[2.0**-53, 1.0, 2.0**-77, -1.0, 2.0**-106]], np.float32)
+    a, ones = ss.csr_array(row).asformat(kind), np.ones(5, np.float32)
+    assert ozaki.matmul(a, ones).tolist() == [2.0**-53 * (1 + 2.0**-23)]
+    assert ozaki.matmul(a.astype(np.complex64), ones).tolist() == [2.0**-53 * (1 + 2.0**-23)]

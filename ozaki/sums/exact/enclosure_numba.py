@@ -101,7 +101,7 @@ def rounded(high, low, error, single):
     """What both ends of an enclosure round to, or NaN."""
     margin = 0.0 if error == 0 else 2 * error + abs(low) * RELATIVE
     if single and (low != 0 or error != 0):  # rounded twice
-        margin += abs(high) * RELATIVE
+        margin += (abs(high) + abs(low)) * RELATIVE  # high may be what has cancelled
     below, above = high + (low - margin), high + (low + margin)
     if single:
         below, above = np.float64(np.float32(below)), np.float64(np.float32(above))
