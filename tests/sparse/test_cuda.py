@@ -93,8 +93,9 @@ def test_one_wait(gpu):
 
 def test_the_high_part_of_a_sum_may_cancel(gpu):
     """What is left to be rounded to float32 is in the low part, and no tie: it is left to exact sums."""
-    row = np.array([[2.0**-53, 1.0, 2.0**-77, -1.0, 2.0**-106]], np.float32)
-    matrix, ones = there(gpu, ss.csr_array(row)), gpu.asarray(np.ones(5, np.float32))
+    a = np.zeros((3, 5), np.float32)  # with rows so short on average that a thread has one
+    a[0] = 2.0**-53, 1.0, 2.0**-77, -1.0, 2.0**-106
+    matrix, ones = there(gpu, ss.csr_array(a)), gpu.asarray(np.ones(5, np.float32))
     _, undecided = products_cuda.rows_on_device(matrix, ones, (), np.dtype(np.float32))
     assert undecided
 
