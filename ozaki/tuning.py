@@ -264,8 +264,8 @@ SHORT_ROW = 32
 """Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""
 
 MOST_ENCLOSED = 1 << 17
-"""Numbers of a float32 row up to which a CPU encloses the results: in a seventh of the time at 8192 numbers, in
-less than half at 65,536. Of longer rows, many are in doubt."""
+"""Numbers of a float32 row up to which a CPU encloses the results: in a seventh of the time at 8192 numbers,
+in less than half at 65,536. Of longer rows, many are in doubt."""
 
 # --- sparse matrices ---
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy, to_float64
-from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Instance, Kernel
 from multiword.runtime.readback import Readback
 from ozaki.sparse.limits import LONGEST, UNDERFLOW
@@ -82,7 +81,6 @@ def rows_on_device(
     x : (n,) or (n, k). addends : nothing, or an array of the result's shape. dtype : one of the four of
         results. ValueError for an index out of range.
     """
-    refuse_captures("products of sparse matrices")
     values, (pointers, indices) = matrix.values, matrix.indices
     if not matrix.row_by_row or values.dtype not in _NUMBERS:
         return None
