@@ -83,13 +83,13 @@ FEWEST_ROWS, LONGEST_SHORT_ROW, LARGEST_BY_SHORT_ROWS = 256, 16, 256
 """Rows from which, and numbers of a row and of the other factor up to which, a CPU computes products row by
 row: in a third of the time for 4096 rows of 8 numbers, in a tenth for 10⁶ of 3 (AVX-512, two cores)."""
 
-LEAST_BY_COLUMNS = {1: 1 << 13, 2: 1 << 15, 3: 1 << 18, 4: 1 << 18}
-"""Numbers of a matrix from which a CPU computes its products with so many columns likewise: with one in a
-fifth of the time at order 4000, and half at 1000, with four in half (AVX-512, two cores)."""
+MOST_THIN_COLUMNS, LEAST_THIN = {False: 8, True: 4}, 1 << 11
+"""Columns of real numbers, of float64 and of float32, up to which a CPU does so for long rows, too, and the
+numbers of the matrix for each of them from which it does, of complex ones a fourth: with one in a fourth to a
+half of the time at orders 100 to 2000, with eight in nine tenths to a half (AVX-512, two cores)."""
 
-MOST_SINGLE_COLUMNS, SINGLE_COLUMNS = 2, 1.2e-9
-"""Columns of float32 numbers up to which it does so in any case; with more it does where bytes are not there,
-or take more seconds than this for each multiplication: they take a half to 0.9 (AVX-512 VNNI, one core)."""
+LARGEST_TO_DECIDE = 1 << 15
+"""Multiplications of such a product up to which small products' compiled call decides what counts do not."""
 
 LARGEST_IN_ONE_CALL = 1 << 22
 """Numbers of a matrix up to which all steps in one call are faster than one after the other: a tenth at 512 ×

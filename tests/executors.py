@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ozaki.execution import in_floats
+from ozaki.execution import in_floats, thin
 from ozaki.execution.contract import Done
 from ozaki.execution.executors import chosen
 from ozaki.execution.in_floats import Floats
@@ -52,3 +52,4 @@ def row_by_row(monkeypatch):
     """Have single products multiplied in two floats where their rows lie, whatever their size."""
     preferred(monkeypatch, Floats)
     monkeypatch.setattr(in_floats, "_pays_by_rows", lambda *_: True)
+    monkeypatch.setattr(thin, "LARGEST_TO_DECIDE", 0)

@@ -28,7 +28,7 @@ def test_names_are_at_home_where_they_are_defined(name, path):
 @pytest.mark.parametrize(
     ("path", "other"),
     [
-        ("ozaki/execution/in_floats.py", "ozaki/execution/along_numba.py"),  # named in a string
+        ("ozaki/execution/in_floats.py", "ozaki/execution/across_numba.py"),  # named in a string
         ("ozaki/sums/exact/extraction.cuh", "ozaki/sums/exact/fixed_point.cuh"),  # included
         ("ozaki/certificate/pairwise.py", "ozaki/certificate/pairwise.cu"),
         ("tests/golden.py", "tests/golden.json"),

@@ -11,7 +11,14 @@ from numba.extending import register_jitable
 
 from multiword.runtime.jit import jit
 from ozaki.execution.in_floats import ROWS, TERMS
-from ozaki.execution.in_floats_numba import add_product, add_product_quickly, power, rounded, scaled
+from ozaki.execution.in_floats_numba import (
+    add_product,
+    add_product_quickly,
+    bound_of_lost,
+    power,
+    rounded,
+    scaled,
+)
 
 MATRIX = types.Array(float64, 2, "A", readonly=True)
 LINE, LINES = float64[::1], float64[:, ::1]
@@ -113,26 +120,28 @@ GIVEN = MATRIX, int32[::1], boolean, LINES, int32[::1], float64, boolean, float6
 
 
 @jit(int64(*GIVEN, LINES, LINES), inner=True)
-def multiply_rows(x, scale, whole, columns, column_scale, bound, single, out, lines, sums):
+def multiply_rows(x, scale, whole, columns, column_scale, start, single, out, lines, sums):
     """Write the products of rows with columns, as `multiply` does."""
     k, count, at_once, undecided = x.shape[1], len(columns), lines.shape[0], 0
     up, all_lost, slots = sums[-1], sums[-2], (len(sums) - 2) // 2
+    bound = bound_of_lost(k, 1, start)
     for first in range(0, x.shape[0], lines.shape[1]):
         rows = min(np.int64(lines.shape[1]), x.shape[0] - first)
         width, of_rows = (rows + 3) // 4 * 4, scale[first : first + rows]
         lost = all_lost[:width]
         for r in range(rows):
             up[r] = power(np.int64(of_rows[r]))
-        for start in range(0, k, at_once):
-            undecided += load(x, first, start, width, up, whole, lines)
+        for begin in range(0, k, at_once):
+            undecided += load(x, first, begin, width, up, whole, lines)
             for j in range(count):
                 high, low = sums[2 * (j % slots), :width], sums[2 * (j % slots) + 1, :width]
-                if start == 0:
-                    high[:] = 0.0
+                if begin == 0:
+                    high[:] = start
                     low[:] = 0.0
-                add_lines_quickly(lines, columns[j, start : start + at_once], high, low)
-                if start + at_once < k:
+                add_lines_quickly(lines, columns[j, begin : begin + at_once], high, low)
+                if begin + at_once < k:
                     continue
+                high -= start
                 lost[:] = bound
                 to, back = out[first : first + rows, j], np.int64(column_scale[j])
                 if round_sums(high, low, lost, of_rows, back, single, to):
@@ -147,13 +156,14 @@ def multiply_rows(x, scale, whole, columns, column_scale, bound, single, out, li
 
 
 @jit(int64(*GIVEN, LINE))
-def multiply(x, scale, whole, columns, column_scale, bound, single, out, memory):
+def multiply(x, scale, whole, columns, column_scale, start, single, out, memory):
     """Write the products of scaled rows with (n, k') scaled columns; return how many are undecided.
 
     whole : whether scaled numbers are rounded to integers, as those of the columns already are; else nothing
     is lost, and none of them may be below SMALLEST.
-    bound : of what is lost. single : whether results will be rounded to float32.
+    start : at least four times a bound of Σ|a'b'|, a power of two.
+    single : whether results will be rounded to float32.
     k' : `padded(k)`. memory : of `needed(k, m, n)` numbers.
     """
     lines, sums, _ = cut(memory, x.shape[1], x.shape[0], len(columns))
-    return multiply_rows(x, scale, whole, columns, column_scale, bound, single, out, lines, sums)
+    return multiply_rows(x, scale, whole, columns, column_scale, start, single, out, lines, sums)

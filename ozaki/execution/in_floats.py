@@ -13,7 +13,7 @@ import numpy as np
 
 from multiword.runtime.cached import cached_property
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import as_rows, compiled_block, over_rows, scratch
+from multiword.runtime.parallel import compiled_block, over_rows, scratch
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
 from ozaki.execution.contract import (
@@ -29,11 +29,12 @@ from ozaki.execution.contract import (
     goes_together,
     no_compiled_code,
 )
-from ozaki.execution.short_rows import ShortRows
+from ozaki.execution.short_rows import ShortRows, as_real
 from ozaki.execution.small_products import SmallProducts, put_pairs
+from ozaki.execution.thin import ThinProducts, start_of
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
-from ozaki.product.scale import LevelData, bits_of_level_factors, counted_bits
+from ozaki.product.scale import bits_of_level_factors, counted_bits
 from ozaki.rounding.conversion import to_half
 from ozaki.scaling.statistics import ZERO
 from ozaki.tuning import (
@@ -42,21 +43,17 @@ from ozaki.tuning import (
     FLOATS,
     LARGEST_BY_SHORT_ROWS,
     LARGEST_IN_FLOATS,
-    LEAST_BY_COLUMNS,
     LEAST_ROW_BY_ROW,
+    LEAST_THIN,
     LONGEST_IN_FLOATS,
     LONGEST_SHORT_ROW,
-    MOST_SINGLE_COLUMNS,
-    SINGLE_COLUMNS,
+    MOST_THIN_COLUMNS,
 )
 
-ACROSS, ALONG = "ozaki.execution.across_numba", "ozaki.execution.along_numba"
+ACROSS = "ozaki.execution.across_numba"
 
 ROWS, TERMS = 64, 64
 """Rows side by side, a sum in each lane, and the numbers of them that are loaded at a time."""
-
-LANES = 32
-"""Sums that a long row is added up into, before these are added to one another."""
 
 FURTHEST = 900
 """Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
@@ -97,13 +94,15 @@ class Floats(Executor):
     def _small(self) -> SmallProducts:
         return SmallProducts(self.signature)
 
+    @cached_property
+    def _thin(self) -> ThinProducts:
+        return ThinProducts(self.signature)
+
     @property
     def cost(self) -> float:
         (m, k, n), parts = self.signature.shape, self.signature.parts
-        if self._by_rows and _pays_by_rows(m, k, n, parts):
-            few, single = parts * min(m, n), self.signature.dtype.char in "fF"
-            slow = single and few > MOST_SINGLE_COLUMNS and parts * k > LONGEST_SHORT_ROW
-            return SINGLE_COLUMNS * parts**2 * m * k * n if slow else 0.0
+        if self._by_rows and _pays_by_rows(self.signature):
+            return 0.0
         k, n = parts * k, parts * n
         short = k <= LONGEST_IN_FLOATS or m * n <= FEW_RESULTS
         small = short and m * k * n <= LARGEST_IN_FLOATS and goes_together(self.signature)
@@ -116,10 +115,12 @@ class Floats(Executor):
         return EXTREME if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any() else None
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
-        return self._run_by_rows(pair, out) if self._by_rows else self._small.multiply(pair, out)
+        if not self._by_rows:
+            return self._small.multiply(pair, out)
+        return self._run_short(pair, out) if _is_short(self.signature) else self._thin.multiply(pair, out)
 
-    def _run_by_rows(self, pair: Pair, out: np.ndarray) -> Outcome:
-        data = measured(pair)
+    def _run_short(self, pair: Pair, out: np.ndarray) -> Outcome:
+        data = ShortRows(pair)
         if not data.moderate:
             return Declined(pair, EXTREME)
         bits = _bits(pair, data)
@@ -131,66 +132,41 @@ class Floats(Executor):
         (rows, columns), (scale, column_scale) = (
             (y[::-1] if turned else y) for y in ((pair.a.matrix, pair.b.matrix.T), scales)
         )
-        columns, column_scale = _real_columns(columns), np.repeat(column_scale, pair.signature.parts)
-        along = k > LONGEST_SHORT_ROW and abs(rows.strides[1]) <= abs(rows.strides[0])
-        form = compiled(ALONG if along else ACROSS)
+        rows, columns, parts = as_real(rows), _real_columns(columns), pair.signature.parts
+        form, column_scale = compiled(ACROSS), np.repeat(column_scale, parts)
         _, log2_product = steps.norm_widths(steps.row_limit(pair), k, bits if whole else 0)
         numbers = _scaled(columns, column_scale, whole, form.padded(k))
         if numbers is None:
             return Declined(pair, EXTREME)
-        bound = bound_of_lost(numbers.shape[1] / LANES if along else k, log2_product)
         target, undecided = out.T if turned else out, list[int]()
-        of_target = pair.request.target_of(dtype)
-        single = of_target.precision == 24
+        of_target, start = pair.request.target_of(dtype), start_of(log2_product)
 
         def work(block: slice) -> None:
-            x = _as_real(rows[block])
-            x = as_rows([x], slice(None)) if along else np.require(x, np.float64, "A")
+            x = np.require(rows[block], np.float64, "A")
             memory = np.empty(form.needed(k, len(x), len(columns)))
             y = target[block] if dtype == np.float64 else scratch((len(x), len(columns)))
-            given = x, scale[block], whole, numbers, column_scale, bound, single
+            given = x, scale[block], whole, numbers, column_scale, start, of_target.precision == 24
             undecided.append(form.multiply(*given, y, memory))
             if dtype != np.float64:
                 with np.errstate(over="ignore"):
-                    target[block] = y.view(np.complex128) if dtype.kind == "c" else to_half(y, of_target)
+                    target[block] = y.view(np.complex128) if parts == 2 else to_half(y, of_target)
 
         count, elements = len(target), k * (1 + len(columns))
         over_rows(work, count, elements, compiled_block(count * elements), ALONE_ELEMENTS)
         return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
 
 
-class LongRows(LevelData):
-    """The statistics of both factors, and what a decision takes of them.
-
-    Attributes
-    ----------
-    moderate : whether no row is of extreme size, or has an Inf or NaN.
-    """
-
-    def __init__(self, pair: Pair) -> None:
-        super().__init__(pair)
-        exponents = (x.statistics.exponent for x in (pair.a, pair.b))
-        self.moderate = all(((abs(e) <= FURTHEST) | (e == ZERO)).all() for e in exponents)
-
-    def counted_bits(self) -> int:
-        """Return the bits that the counting bound asks for, or -1."""
-        return counted_bits(self.pair)
-
-    def scales(self, bits: int) -> steps.Scales:
-        """Return the norm scales of both factors, widened by some bits."""
-        return steps.both_norm_scales(self.pair, bits)
-
-
-def measured(pair: Pair) -> ShortRows | LongRows:
-    """Return what a decision takes of the factors of a single product, by the fastest compiled code."""
-    is_short = pair.a.k <= LONGEST_SHORT_ROW and len(pair.a.parts) == 1
-    return (ShortRows if is_short else LongRows)(pair)
-
-
 def takes_no_widening(pair: Pair) -> bool:
-    """Return whether counts prove that integers of norm scales are wide enough, and no row is extreme."""
-    data = measured(pair)
+    """Return whether counts prove that integers of norm scales are wide enough."""
+    if not _is_short(pair.signature):
+        return counted_bits(pair) == 0
+    data = ShortRows(pair)
     return data.moderate and data.counted_bits() == 0
+
+
+def _is_short(signature: Signature) -> bool:
+    """Return whether rows are so short that they are measured side by side."""
+    return signature.parts * signature.shape[1] <= LONGEST_SHORT_ROW
 
 
 def _is_by_rows(signature: Signature) -> bool:
@@ -198,20 +174,21 @@ def _is_by_rows(signature: Signature) -> bool:
     (m, k, n), request = signature.shape, signature.request
     if signature.stack > 1 or not (request.of_norms or request.accuracy == "exact"):
         return False
-    return _pays_by_rows(m, k, n, signature.parts) or signature.parts**2 * m * k * n > LARGEST_IN_FLOATS
+    return _pays_by_rows(signature) or signature.parts**2 * m * k * n > LARGEST_IN_FLOATS
 
 
-def _pays_by_rows(m: int, k: int, n: int, parts: int) -> bool:
+def _pays_by_rows(signature: Signature) -> bool:
     """Return whether there are many short rows, or few columns, or the same of columns and rows."""
+    (m, k, n), parts = signature.shape, signature.parts
     many, few, k = max(m, n), parts * min(m, n), parts * k
     if k <= LONGEST_SHORT_ROW:
         if parts > 1 and many * k * few <= LARGEST_IN_FLOATS:
             return False  # all of them in one call take less than statistics of their own
         return many >= FEWEST_ROWS and many * k >= LEAST_ROW_BY_ROW and k * few <= LARGEST_BY_SHORT_ROWS
-    return many * k >= LEAST_BY_COLUMNS.get(few, math.inf)
+    return few <= MOST_THIN_COLUMNS[signature.dtype.char in "fF"] and parts**2 * many * k >= LEAST_THIN * few
 
 
-def _bits(pair: Pair, data: ShortRows | LongRows) -> int:
+def _bits(pair: Pair, data: ShortRows) -> int:
     """Return the bits by which norm scales grow; `EVERYTHING` where numbers are not rounded to integers.
 
     -1 if there is an Inf or NaN, or the inner dimension may be graded.
@@ -221,28 +198,13 @@ def _bits(pair: Pair, data: ShortRows | LongRows) -> int:
     if not pair.request.certified:
         return 0
     bits = data.counted_bits()
-    return bits if bits >= 0 else bits_of_level_factors(pair, data)
-
-
-def bound_of_lost(steps: float, log2_product: float) -> float:
-    """Return a bound of what the low floats lose that are not watched, from log2 of a bound of Σ|a'b'|.
-
-    Let h be the products that each lane adds up, P the bound, and u = 2**-53. The highs are below 1.01·P, so
-    what they lose in h steps of every lane, and in 5 that fold the lanes, and the errors of the products are
-    together at most V = 1.02·(h + 6)·u·P. A lane adds its share of V to its low float by 2h roundings, and
-    folding the lanes takes 10 more, each of which loses at most 1.01·u times the sum: 2.1·(h + 6)²·u²·P in
-    all.
-    """
-    return 4.0 * (steps + 6) ** 2 * 2.0 ** (log2_product - 106)
-
-
-def _as_real(x: np.ndarray) -> np.ndarray:
-    """Return complex rows as real ones of twice as many numbers, copied unless they are contiguous."""
-    return np.ascontiguousarray(x).view(x.real.dtype) if x.dtype.kind == "c" else x
+    if bits >= 0:
+        return bits
+    return bits_of_level_factors(pair, data if len(pair.a.parts) == 1 else None)
 
 
 def _real_columns(columns: np.ndarray) -> np.ndarray:
-    """Return the columns of a real product of such rows; complex ones as pairs."""
+    """Return the columns of a real product with rows that are `as_real`; complex ones as pairs."""
     if columns.dtype.kind != "c":
         return columns
     n, k = columns.shape

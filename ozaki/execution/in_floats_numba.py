@@ -1,8 +1,7 @@
 """Sums of products in two floats, compiled, and what they round to.
 
-A sum is high + low, both added up by `two_sum` and `fma`, as in `ozaki.sums.exact.enclosure_numba`. What the
-low one loses is bounded beforehand, from the sizes of the numbers, and watched only where that does not
-decide. A sum is decided where both ends round to one number.
+A sum is high + low. What the low one loses is bounded beforehand, from the sizes of the numbers, and watched
+only where that does not decide. A sum is decided where both ends round to one number.
 """
 
 import numpy as np
@@ -27,15 +26,17 @@ def power(exponent):
 
 @inlined
 def add_product_quickly(x, y, high, low):
-    """Add x·y to high + low."""
-    p = x * y
-    high, rest = two_sum(high, p)
-    return high, low + (rest + fma(x, y, -p))
+    """Add x·y to high + low, where high began so large that it never doubles or halves (`bound_of_lost`).
+
+    Then the difference of two highs is exact (Sterbenz).
+    """
+    total = fma(x, y, high)
+    return total, low + fma(x, y, high - total)
 
 
 @inlined
 def add_product(x, y, high, low, lost):
-    """Add x·y to high + low, and the magnitudes of what these lose to `lost`."""
+    """Add x·y to any high + low, and the magnitudes of what these lose to `lost`."""
     p = x * y
     high, rest = two_sum(high, p)
     low, first = two_sum(low, rest)
@@ -61,6 +62,20 @@ def rounded(high, low, lost, back, single):
         certain = exact | ((not tie) & ((a + HALF_SINGLE) >> 29 == (b + HALF_SINGLE) >> 29))
     certain &= (value == 0) | (abs(result) >= (LEAST_SINGLE if single else LEAST))
     return result, certain
+
+
+@inlined
+def bound_of_lost(steps, lanes, start):
+    """Return a bound of what the low floats of lanes lose in so many steps each, high ones beginning at `start`.
+
+    Let u = 2**-53, and `start` a power of two that is at least 4·P for a bound P of Σ|a'b'|. High floats stay
+    within 3/4 and 5/4 of `start`, so that each step leaves at most u·start to a low one. In h steps this is
+    rounded h times, and added up by h roundings of at most h·u·start: a lane loses less than
+    (h + 2)²/2·u²·start. Less their start, the lanes have sums of at most P, and low floats of at most
+    h·u·start. Folding n <= 32 lanes takes log2(n) rounds of two roundings each, which lose at most
+    10·n·h·u²·start and 25·u²·P. All of it is less than n/2·(h + 12)²·u²·start, half of what is returned.
+    """
+    return lanes * np.float64(steps + 12) ** 2 * start * 2.0**-106
 
 
 @inlined

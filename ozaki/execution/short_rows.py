@@ -60,10 +60,11 @@ class ShortRows(LevelData):
         super().__init__(pair)
         a, b, request = pair.a, pair.b, pair.request
         self._form, target = compiled(FORM), request.norm_format(a.matrix.dtype)
-        self._limits = counting_limits(target.name, a.k, request.certified)
+        self._limits = counting_limits(target.name, a.length, request.certified)
         self._turned = a.rows < b.rows
         self._many, self._few = (b, a) if self._turned else (a, b)
-        self._sides = tuple(_Side(self._form, x.parts[0], self._limits) for x in (self._many, self._few))
+        rows = [as_real(x.matrix.T if x.side else x.matrix) for x in (self._many, self._few)]
+        self._sides = tuple(_Side(self._form, x, self._limits) for x in rows)
         self.moderate = all(side.measured for side in self._sides)
         self._reached = np.empty((2, OCTAVES))
 
@@ -111,6 +112,11 @@ class ShortRows(LevelData):
         elements = few.k * (1 + few.rows)
         over_rows(work, len(numbers), elements, compiled_block(numbers.size), ALONE_ELEMENTS)
         return max(found)
+
+
+def as_real(x: np.ndarray) -> np.ndarray:
+    """Return complex rows as real ones of twice as many numbers, copied unless they are contiguous."""
+    return np.ascontiguousarray(x).view(x.real.dtype) if x.dtype.kind == "c" else x
 
 
 def _lines(form: Any, k: int) -> np.ndarray:

@@ -29,9 +29,9 @@ FORM = "ozaki.execution.small_products_numba"
 TO_DECIDE = -1
 """In place of bits by which integers grow: the compiled call decides."""
 
-WRITTEN, UNDECIDED, UNCERTAIN = 0, 1, 2
-"""The outcomes of a product: it is written; or the bits are undecided, or there is an Inf or NaN; or a row is
-of extreme size, or a result may not be rounded for certain."""
+WRITTEN, UNCERTAIN, UNDECIDED = 0, 1, 2
+"""The outcomes of a product: it is written; or a row is of extreme size, or a result may not be rounded for
+certain; or the bits are undecided, or there is an Inf or NaN."""
 
 LOSSLESS = 53
 """Bits of rows whose numbers are not rounded to integers: these are near 1, all of them."""

@@ -177,9 +177,9 @@ def multiply_measured(x, exponent, scale, width, whole, single, out, memory):
             uncertain += is_small
         for h in range(k, row.shape[0]):
             row[h] = 0.0
-    # No number exceeds its row's width: Σ|a'b'| <= k·2**(sum of both). Otherwise as `bound_of_lost`.
-    bound = 4.0 * k * np.float64(k + 6) ** 2 * power(widest_a + widest_b - 106)
-    uncertain += multiply_rows(x[m:], scale[m:], whole, left, scale[:m], bound, single, out.T, lines, sums)
+    # No number exceeds its row's width: Σ|a'b'| <= k·2**(sum of both).
+    start = power(widest_a + widest_b + 2 + math.frexp(np.float64(k))[1])
+    uncertain += multiply_rows(x[m:], scale[m:], whole, left, scale[:m], start, single, out.T, lines, sums)
     return UNCERTAIN if uncertain else WRITTEN
 
 

@@ -114,15 +114,15 @@ def add_numbers(row, i, exponent, total, square, counts, words):
             counts[level, i] += np.int64((pairs * SUM_OF_FOUR) >> np.uint64(48))
 
 
-@jit(void(*[int64] * 7, float64[::1]), inner=True)
-def copy_lines(at, row_step, inner_step, single, rows, inner, to, lines):
-    """Copy numbers of up to LINES rows to lines, from number `to` of each on."""
+@jit(void(*[int64] * 8, float64[::1]), inner=True)
+def copy_lines(at, row_step, inner_step, single, rows, inner, to, step_to, lines):
+    """Copy numbers of up to LINES rows to every so many numbers of lines, from number `to` of each on."""
     step = len(lines) // LINES
     if rows == LINES and single == 0:  # of a number of rows that the compiler knows
         for h in range(inner):
             for i in range(LINES):
-                lines[i * step + to + h] = read_double(at + i * row_step + h * inner_step)
-    elif single and inner_step == 4:
+                lines[i * step + to + h * step_to] = read_double(at + i * row_step + h * inner_step)
+    elif single and inner_step == 4 and step_to == 1:
         for i in range(rows):
             row, line = singles_at(at + i * row_step, inner), lines[i * step + to : i * step + to + inner]
             for h in range(inner):
@@ -131,7 +131,7 @@ def copy_lines(at, row_step, inner_step, single, rows, inner, to, lines):
         for h in range(inner):
             for i in range(rows):
                 x = at + i * row_step + h * inner_step
-                lines[i * step + to + h] = read_single(x) if single else read_double(x)
+                lines[i * step + to + h * step_to] = read_single(x) if single else read_double(x)
 
 
 @jit(void(*[int64] * 7, *SUMS, float64[::1], uint64[::1]), inner=True)
@@ -155,9 +155,9 @@ def statistics_of_rows(
             for h in range(0, inner, piece):
                 size, at = min(piece, inner - h), first * row_step + h * inner_step
                 if turn == 0 or inner > piece:
-                    copy_lines(real + at, row_step, inner_step, single, many, size, 0, lines)
+                    copy_lines(real + at, row_step, inner_step, single, many, size, 0, 1, lines)
                     if parts == 2:
-                        copy_lines(imaginary + at, row_step, inner_step, single, many, size, size, lines)
+                        copy_lines(imaginary + at, row_step, inner_step, single, many, size, size, 1, lines)
                 for i in range(many):
                     row = doubles_at(lines.ctypes.data + 8 * i * step, parts * size)
                     if turn == 0:

@@ -8,7 +8,7 @@ import numpy as np
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import numpy_forms
-from ozaki.execution import executors, in_floats
+from ozaki.execution import executors, in_floats, thin
 from ozaki.execution.in_floats import Floats
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
@@ -369,6 +369,7 @@ def row_by_row(draw: Draw) -> None:
     with (
         patch.object(Floats, "cost", -1.0),
         patch.object(in_floats, "_pays_by_rows", lambda *_: True),
+        patch.object(thin, "LARGEST_TO_DECIDE", draw.pick("decided by small products", 0, 1 << 15)),
         patch.object(executors, "chosen", executors.chosen.__wrapped__),
     ):
         got = GEMMS[dtype](**given, **options)

@@ -1,0 +1,152 @@
+"""Products with few columns, or few rows, on a CPU: all steps in one compiled call, or in blocks of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.cached import cached_property
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import compiled_block, over_rows
+from multiword.tuning import ALONE_ELEMENTS
+from ozaki.certificate.counted import counting_limits
+from ozaki.definition.decision import EVERYTHING, OCTAVES, WIDENED_IN_ALL
+from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined, Outcome
+from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN, SmallProducts
+from ozaki.product import steps
+from ozaki.product.pair import Pair, Signature
+from ozaki.product.scale import bits_of_level_factors, counted_bits
+from ozaki.rounding.conversion import to_half
+from ozaki.scaling.scales import norm_limit
+from ozaki.tuning import LARGEST_TO_DECIDE
+
+FORM = "ozaki.execution.thin_numba"
+
+LANES, WATCHED_LANES = 16, 32
+"""Sums that a row is added up into, before these are added to one another: quickly; and where it is watched
+what they lose, which small sums do later."""
+
+LEVELS_AT_FIRST = 7
+"""Octaves below a row's largest number in which its numbers are counted: nearly always they prove enough."""
+
+OUT_OF_RANGE = UNDECIDED + 1
+"""The outcome of a product with an Inf or NaN, or a row of extreme size."""
+
+SUMS = 2 + LEVELS_AT_FIRST
+"""Numbers of a row's sums: its total, its square, and how many numbers lie in each of these octaves."""
+
+
+def start_of(log2_product: float) -> float:
+    """Return what high floats begin with (`bound_of_lost`), from log2 of a bound of Σ|a'b'|."""
+    return 2.0 ** (math.ceil(log2_product) + 2)
+
+
+class ThinProducts:
+    """The products of one signature."""
+
+    def __init__(self, signature: Signature) -> None:
+        request, dtype, parts, (m, k, n) = (
+            signature.request,
+            signature.dtype,
+            signature.parts,
+            signature.shape,
+        )
+        self._turned, self._parts, self._length = m < n, parts, parts * k
+        self._signature, self._is_small = signature, parts**2 * m * k * n <= LARGEST_TO_DECIDE
+        self._dtype = dtype.newbyteorder("=")
+        self._columns, self._narrow = parts * min(m, n), dtype.char in "fF"
+        self._target, limits = request.target_of(dtype), request.norm_format(dtype)
+        self._limit = norm_limit(limits, self._length)
+        self._limits = counting_limits(limits.name, self._length, request.certified)
+        self._bits = TO_DECIDE if request.certified else 0 if request.of_norms else EVERYTHING
+        self._start, self._single = self._start_for(0), self._target.precision == 24
+
+    @cached_property
+    def _small(self) -> SmallProducts:
+        return SmallProducts(self._signature)
+
+    def _start_for(self, bits: int) -> float:
+        return start_of(steps.norm_widths(self._limit, self._length, bits)[1])
+
+    def multiply(self, pair: Pair, out: np.ndarray) -> Outcome:
+        """Write the product to `out`; where counts do not decide its bits, with those of a decision."""
+        outcome = UNDECIDED
+        if self._bits != TO_DECIDE or pair.bits is None:
+            outcome = self._write(pair, self._bits, self._start, out)
+        if outcome == UNDECIDED and self._is_small and pair.bits is None:
+            return self._small.multiply(pair, out)
+        if outcome == UNDECIDED:
+            if (bits := -1 if pair.bits is not None else counted_bits(pair)) < 0:
+                bits = bits_of_level_factors(pair)
+            pair = pair._replace(bits=bits)
+            if not (0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING):
+                return Declined(pair, UNLEVEL)
+            outcome = self._write(pair, bits, self._start_for(0 if bits == EVERYTHING else bits), out)
+        if outcome == WRITTEN:
+            return DONE
+        return Declined(pair, UNROUNDED if outcome == UNCERTAIN else EXTREME)
+
+    def _write(self, pair: Pair, bits: int, start: float, out: np.ndarray) -> int:
+        """Write the product with integers that grow by some bits; return its outcome."""
+        form, parts, n, k = compiled(FORM), self._parts, self._columns, self._length
+        rows, columns = (np.require(x, self._dtype) for x in (pair.a.matrix, pair.b.matrix.T))
+        apart = parts * out.shape[1], parts
+        if self._turned:
+            rows, columns, apart = columns, rows, apart[::-1]
+        of_rows, of_columns, count = _operand(rows), _operand(columns), len(rows)
+        target = np.empty(parts * out.size) if self._narrow else out.reshape(-1).view(np.float64)
+        given = k, parts == 2, self._limits, bits, np.empty((n, form.padded(k) + 1)), np.empty(form.BOUNDS)
+        how = start, self._single, *apart
+        if count * k * (1 + n) <= ALONE_ELEMENTS:
+            memory = np.empty(form.needed(k, n))
+            outcome: int = form.multiply(*of_rows, count, *of_columns, *given, True, *how, target, memory)
+        else:
+            outcome = self._write_in_blocks(of_rows, count, of_columns, given, how, target)
+        if self._narrow:
+            values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
+            out[...] = values.reshape(out.shape)
+        return outcome
+
+    def _write_in_blocks(
+        self, rows: Operand, count: int, columns: Operand, given: Any, how: Any, target: np.ndarray
+    ) -> int:
+        """Write the product by all cores; decide when all rows are measured."""
+        form, (at, row_step, *layout), (*given, bounds) = compiled(FORM), rows, given
+        k, _, limits, bits, prepared = given
+        if not form.prepare(*columns, *given, bounds, np.empty(SUMS, np.int64)):
+            return OUT_OF_RANGE
+        found = list[tuple[int, np.ndarray]]()
+
+        def least() -> np.ndarray:
+            return np.min([bounds, *(lowered for _, lowered in found)], axis=0)
+
+        def work(block: slice) -> None:
+            if any(outcome >= UNDECIDED for outcome, _ in found):
+                return
+            some = at + block.start * row_step, row_step, *layout, block.stop - block.start
+            lowered, to = least(), target[block.start * how[2] :]
+            memory = np.empty(form.needed(k, len(prepared)))
+            outcome = form.multiply(*some, *columns, *given, lowered, False, *how, to, memory)
+            found.append((outcome, lowered))
+
+        elements = k * (1 + len(prepared))
+        over_rows(work, count, elements, compiled_block(count * elements), ALONE_ELEMENTS)
+        outcome = max(outcome for outcome, _ in found)
+        if bits != TO_DECIDE or outcome >= UNDECIDED:
+            return outcome
+        return outcome if form.needs_no_more(least(), k, limits, np.empty(2 * OCTAVES)) else UNDECIDED
+
+
+Operand = tuple[int, int, int, int, int]
+
+
+def _operand(x: np.ndarray) -> Operand:
+    """Return rows as compiled code takes them; contiguous complex ones as real ones of twice the length."""
+    (row, inner), size, parts = x.strides, x.itemsize, 1
+    if x.dtype.kind == "c":
+        size, parts = size // 2, 2
+        if inner == 2 * size:
+            inner, parts = size, 1
+    return x.ctypes.data, row, inner, size == 4, parts
