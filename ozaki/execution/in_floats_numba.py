@@ -66,7 +66,7 @@ def rounded(high, low, lost, back, single):
 
 @inlined
 def bound_of_lost(steps, lanes, start):
-    """Return a bound of what the low floats of lanes lose in so many steps each, high ones beginning at `start`.
+    """Return a bound of what low floats of lanes lose in so many steps each, if high ones begin at `start`.
 
     Let u = 2**-53, and `start` a power of two that is at least 4·P for a bound P of Σ|a'b'|. High floats stay
     within 3/4 and 5/4 of `start`, so that each step leaves at most u·start to a low one. In h steps this is

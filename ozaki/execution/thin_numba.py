@@ -1,8 +1,8 @@
 """Products with few columns, compiled: all steps, from the statistics of rows to rounded sums, in one call.
 
-Rows are read where they lie, or copied some at a time in pieces that stay in the cache. Some rows are measured
-and multiplied before the next: their integers are taken to be no wider than those of norm scales, as nearly
-always, until the counts of all rows are there.
+Rows are read where they lie, or copied some at a time in pieces that stay in the cache. Some rows are
+measured and multiplied before the next. Until the counts of all rows are there, their integers are taken to
+be those of norm scales, as nearly always.
 """
 
 import math
@@ -62,8 +62,8 @@ OF_STATISTICS = LINES * (1 + SUMS) + 2 * OCTAVES
 
 BOUNDS = 2 * (1 + (OCTAVES + 1) * LEVELS_AT_FIRST)
 """Numbers that bound both sides, the rows and the columns, lowered by whatever is measured: minus the largest
-Σ|a'|; then, of rows whose largest number lies so many octaves below 2**top, how many numbers each has at least
-in its first octave, in the first two, and so on."""
+Σ|a'|; then, of rows whose largest number lies so many octaves below 2**top, how many numbers each has at
+least in its first octave, in the first two, and so on."""
 
 
 @jit(types.UniTuple(int64, 3)(DOUBLES, float64), inner=True, fastmath=("reassoc",))
@@ -147,7 +147,7 @@ def needs_no_more(bounds, k, limits, memory):
 
 @jit(void(int64, int64, int64, LINE), inner=True)
 def add_quickly(row, column, count, lanes):
-    """Add products of numbers of a row and of a column, at these addresses, to lanes: first high, then low."""
+    """Add products of a row and a column, whose numbers are at these addresses, to lanes: high, then low."""
     high, low = lanes[:LANES], lanes[LANES:]
     for first in range(0, 8 * count, 8 * TERMS * LANES):
         x, y = doubles_at(row + first, TERMS * LANES), doubles_at(column + first, TERMS * LANES)
@@ -234,7 +234,7 @@ def copy_rows(at, row_step, inner_step, single, parts, rows, begin, size, lines)
 
 
 OPERAND = (int64,) * 5
-"""A matrix: its address, the bytes from one row to the next and from one number to the next, whether numbers are
+"""A matrix: its address, the bytes from a row to the next and from a number to the next, whether numbers are
 float32 (or else float64), and the parts of one, 1 or 2."""
 
 COLUMNS = float64[:, ::1]
@@ -368,6 +368,25 @@ def add_row_carefully(operand, first, many, k, lines, i, whole, column, scale, c
     fold_carefully(high, low, lost)
 
 
+@jit(int64(*ROWS, boolean, COLUMNS, LONGS, float64, COLUMNS, COLUMNS, LINE, boolean), inner=True)
+def round_rows(
+    operand, first, many, k, lines, whole, columns, scales, start, lanes, careful, line, to_single
+):
+    """Write what sums of some rows round to in the first of their lanes; return how many are undecided."""
+    undecided, n, steps = 0, columns.shape[0], (columns.shape[1] - 1) // LANES
+    bound, place = bound_of_lost(steps, LANES, start), (operand, first, many, k, lines)
+    for i in range(many):
+        for j in range(n):
+            back, (high, low) = scales[i] + int(columns[j, -1]), fold(lanes[i * n + j], start)
+            result, certain = rounded(high, low, bound, back, to_single)
+            if not certain:
+                add_row_carefully(*place, i, whole, columns[j, :-1], scales[i], careful, line)
+                result, certain = rounded(careful[0, 0], careful[1, 0], careful[2, 0], back, to_single)
+                undecided += not certain
+            lanes[i * n + j, 0] = result
+    return undecided
+
+
 @jit(
     int64(
         *(*OPERAND, int64, *OPERAND, *OF_COLUMNS, boolean),
@@ -401,26 +420,24 @@ def multiply(
     careful, lanes = rest[: 3 * WATCHED_LANES].reshape((3, WATCHED_LANES)), rest[3 * WATCHED_LANES :]
     lanes = lanes[: 2 * LINES * n * LANES].reshape((LINES * n, 2 * LANES))
     of_columns = at_columns, column_step, inner_column_step, single_columns, column_parts
-    bound, uncertain = bound_of_lost(length // LANES, LANES, start), 0
     if alone and not prepare(*of_columns, k, pairs, limits, bits, columns, bounds, sums[0]):
         return OUT_OF_RANGE
     at_once = np.int64(LINES) if is_copied else min(np.int64(LINES), max(np.int64(1), DIRECT // k))
+    asked = uncertain = 0
     for first in range(0, rows, at_once):
         some = operand, first, min(at_once, rows - first), k, lines
         if not measure_rows(*some, limits, bits, bounds, sums, scales):
             return OUT_OF_RANGE
-        if bits == TO_DECIDE and first & (first - 1) == 0 and not needs_no_more(bounds, k, limits, reached):
-            return UNDECIDED  # other rows only lower the bounds
+        if bits == TO_DECIDE and first >= asked:  # other rows only lower the bounds
+            if not needs_no_more(bounds, k, limits, reached):
+                return UNDECIDED
+            asked = 2 * first + 1
         uncertain += add_rows(*some, whole, columns, scales, start, lanes, line)
+        uncertain += round_rows(*some, whole, columns, scales, start, lanes, careful, line, to_single)
         for i in range(some[2]):
             for j in range(n):
-                back, (high, low) = scales[i] + int(columns[j, -1]), fold(lanes[i * n + j], start)
-                result, certain = rounded(high, low, bound, back, to_single)
-                if not certain:
-                    add_row_carefully(*some, i, whole, columns[j, :-1], scales[i], careful, line)
-                    result, certain = rounded(careful[0, 0], careful[1, 0], careful[2, 0], back, to_single)
-                    uncertain += not certain
-                out[(first + i) * row_of_out + (j >> last) * column_of_out + (j & last)] = result
+                at_out = (first + i) * row_of_out + (j >> last) * column_of_out + (j & last)
+                out[at_out] = lanes[i * n + j, 0]
     if alone and bits == TO_DECIDE and rows > at_once and not needs_no_more(bounds, k, limits, reached):
         return UNDECIDED
     return UNCERTAIN if uncertain else WRITTEN

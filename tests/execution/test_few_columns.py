@@ -202,3 +202,45 @@ def test_what_both_sums_leave_undecided_is_left_to_others(taken, places):
     taken.clear()
     assert same(ozaki.accurate_dgemm(a, b), rounded_product(a, b))
     assert taken == [False]
+
+
+@pytest.mark.parametrize("dtype", FACES)
+def test_rows_in_more_than_one_piece(taken, dtype):
+    """In each layout, and sums that cancel, which are watched."""
+    piece = compiled(FORM).PIECE
+    a, b = in_dtype(*matrices("uniform", 3, 2 * piece + 70, 2), dtype)
+    a[1, piece + 5 :] = 0
+    a[2, 1::2], b[1::2] = -a[2, ::2], b[::2]
+    expected = FACES[dtype](a, b)
+    assert not expected[2].any()
+    for x in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2]):
+        assert same(FACES[dtype](x, b), expected)
+    with ozaki.executor("steps"):
+        assert same(FACES[dtype](a, b), expected)
+    assert all(taken)
+
+
+@pytest.mark.parametrize("row", [0, 20, 1000, 1499])
+@pytest.mark.parametrize("kind", ["wide2", "wide6"])
+def test_one_row_decides_for_all(taken, row, kind):
+    """Wherever it lies: in the first rows, in later ones, or in another thread's."""
+    a, b = matrices("uniform", 1500, 400, 1)
+    a[row] = matrices(kind, 1, 400, 1)[0]
+    with ozaki.executor("steps"):
+        expected = ozaki.matmul(a, b)
+    assert same(ozaki.matmul(a, b), expected)
+    assert same(ozaki.matmul(b.T, a.T), expected.T)
+    assert all(taken)
+
+
+@pytest.mark.parametrize("kind", ["wide2", "wide6", "cancelling"])
+def test_small_products_are_decided_in_one_call(monkeypatch, kind):
+    row_by_row(monkeypatch)
+    monkeypatch.setattr(thin, "LARGEST_TO_DECIDE", 1 << 15)
+    monkeypatch.setattr(thin, "bits_of_level_factors", None)  # which takes longer
+    monkeypatch.setattr(thin, "counted_bits", None)
+    for shape in ((40, 50, 1), (1, 60, 60)):
+        a, b = matrices(kind, *shape)
+        with ozaki.executor("steps"):
+            expected = ozaki.matmul(a, b)
+        assert same(ozaki.matmul(a, b), expected)
