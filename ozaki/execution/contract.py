@@ -11,7 +11,7 @@ import numpy as np
 from multiword.engines.host import Host
 from multiword.runtime.arrays import Array
 from ozaki.product.pair import Pair, Signature
-from ozaki.scaling.statistics import NONFINITE
+from ozaki.scaling.statistics import NONFINITE, ZERO
 from ozaki.tuning import LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE
 
 
@@ -46,6 +46,9 @@ EXTREME = "there is an Inf or NaN, or a row of extreme size"
 NO_ROOM = "the workspace is too small"
 """Why executors decline."""
 
+
+FURTHEST = 900
+"""Exponents of rows that are not extreme, at most: nothing overflows, and nothing underflows that counts."""
 
 MUCH = 1e9
 """The cost of executors that take what no other one has taken."""
@@ -115,6 +118,12 @@ def beyond(pair: Pair, most: int) -> str | None:
         return None if 0 <= pair.bits <= most else UNLEVEL
     exponents = (x.statistics.exponent for x in (pair.a, pair.b))
     return UNLEVEL if any((x == NONFINITE).any() for x in exponents) else None
+
+
+def is_extreme(pair: Pair) -> bool:
+    """Return whether there is an Inf or NaN, or a row of extreme size."""
+    exponents = np.concatenate([x.statistics.exponent for x in (pair.a, pair.b)])
+    return bool((np.abs(exponents[exponents != ZERO]) > FURTHEST).any())
 
 
 def goes_together(signature: Signature) -> bool:

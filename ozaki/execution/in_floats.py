@@ -27,6 +27,7 @@ from ozaki.execution.contract import (
     Outcome,
     beyond,
     goes_together,
+    is_extreme,
     no_compiled_code,
 )
 from ozaki.execution.short_rows import ShortRows, as_real
@@ -36,7 +37,6 @@ from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import bits_of_level_factors, counted_bits
 from ozaki.rounding.conversion import to_half
-from ozaki.scaling.statistics import ZERO
 from ozaki.tuning import (
     FEW_RESULTS,
     FEWEST_ROWS,
@@ -54,9 +54,6 @@ ACROSS = "ozaki.execution.across_numba"
 
 ROWS, TERMS = 64, 64
 """Rows side by side, a sum in each lane, and the numbers of them that are loaded at a time."""
-
-FURTHEST = 900
-"""Exponents of rows, at most: nothing overflows, and nothing underflows that counts."""
 
 WIDEST = 100
 """Bits of integers of a requested width, at most: with exponents as far apart, scales are normal numbers."""
@@ -109,10 +106,9 @@ class Floats(Executor):
         return FLOATS[0] + FLOATS[1] * m * k * n + FLOATS[2] * m * n if small else math.inf
 
     def declines(self, pair: Pair) -> str | None:
-        exponents = np.concatenate([x.statistics.exponent for x in (pair.a, pair.b)])
         if (why := beyond(pair, WIDENED_IN_ALL)) is not None and pair.bits != EVERYTHING:
             return why
-        return EXTREME if (np.abs(exponents[exponents != ZERO]) > FURTHEST).any() else None
+        return EXTREME if is_extreme(pair) else None
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
         if not self._by_rows:

@@ -12,7 +12,8 @@ from ozaki.certificate.pairwise import SLACK
 from ozaki.certificate.pairwise_numba import BITS_OF_LARGEST
 from ozaki.definition.decision import LARGEST, OCTAVES
 from ozaki.definition.statistics import BITS, LEVELS
-from ozaki.execution.in_floats import FURTHEST, ROWS
+from ozaki.execution.contract import FURTHEST
+from ozaki.execution.in_floats import ROWS
 from ozaki.execution.in_floats_numba import ONE, power
 
 SPARE = 6

@@ -14,7 +14,7 @@ from ozaki.certificate.counting_numba import MARGIN, SUMS, count, counted_bits
 from ozaki.certificate.pairwise_numba import largest_error, row_bounds, truncate
 from ozaki.definition.decision import EVERYTHING, OCTAVES, WIDENED_IN_ALL
 from ozaki.execution.across_numba import LINE, LINES, cut, multiply_rows, needed
-from ozaki.execution.in_floats import FURTHEST
+from ozaki.execution.contract import FURTHEST
 from ozaki.execution.in_floats_numba import power, scaled
 from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
 from ozaki.scaling.equilibration import NOTHING

@@ -13,7 +13,7 @@ from multiword.runtime.parallel import compiled_block, over_rows
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.definition.decision import EVERYTHING, OCTAVES, WIDENED_IN_ALL
-from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined, Outcome
+from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined, Outcome, is_extreme
 from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN, SmallProducts
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
@@ -36,6 +36,10 @@ OUT_OF_RANGE = UNDECIDED + 1
 
 SUMS = 2 + LEVELS_AT_FIRST
 """Numbers of a row's sums: its total, its square, and how many numbers lie in each of these octaves."""
+
+
+UNKNOWN = np.empty(0, np.int32)
+"""In place of the scales of rows: they are to be measured."""
 
 
 def start_of(log2_product: float) -> float:
@@ -83,13 +87,22 @@ class ThinProducts:
             pair = pair._replace(bits=bits)
             if not (0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING):
                 return Declined(pair, UNLEVEL)
-            outcome = self._write(pair, bits, self._start_for(0 if bits == EVERYTHING else bits), out)
+            if is_extreme(pair):
+                return Declined(pair, EXTREME)
+            widened = 0 if bits == EVERYTHING else bits
+            known = steps.both_norm_scales(pair, widened)[self._turned]
+            outcome = self._write(pair, bits, self._start_for(widened), out, known)
         if outcome == WRITTEN:
             return DONE
         return Declined(pair, UNROUNDED if outcome == UNCERTAIN else EXTREME)
 
-    def _write(self, pair: Pair, bits: int, start: float, out: np.ndarray) -> int:
-        """Write the product with integers that grow by some bits; return its outcome."""
+    def _write(
+        self, pair: Pair, bits: int, start: float, out: np.ndarray, known: np.ndarray = UNKNOWN
+    ) -> int:
+        """Write the product with integers that grow by some bits; return its outcome.
+
+        known : the scales of the rows, if they are.
+        """
         form, parts, n, k = compiled(FORM), self._parts, self._columns, self._length
         rows, columns = (np.require(x, self._dtype) for x in (pair.a.matrix, pair.b.matrix.T))
         apart = parts * out.shape[1], parts
@@ -101,16 +114,17 @@ class ThinProducts:
         how = start, self._single, *apart
         if count * k * (1 + n) <= ALONE_ELEMENTS:
             memory = np.empty(form.needed(k, n))
-            outcome: int = form.multiply(*of_rows, count, *of_columns, *given, True, *how, target, memory)
+            of_all = *of_columns, *given, True, known
+            outcome: int = form.multiply(*of_rows, count, *of_all, *how, target, memory)
         else:
-            outcome = self._write_in_blocks(of_rows, count, of_columns, given, how, target)
+            outcome = self._write_in_blocks(of_rows, count, of_columns, given, known, how, target)
         if self._narrow:
             values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
             out[...] = values.reshape(out.shape)
         return outcome
 
     def _write_in_blocks(
-        self, rows: Operand, count: int, columns: Operand, given: Any, how: Any, target: np.ndarray
+        self, rows: Operand, count: int, columns: Operand, given: Any, known: Any, how: Any, target: Any
     ) -> int:
         """Write the product by all cores; decide when all rows are measured."""
         form, (at, row_step, *layout), (*given, bounds) = compiled(FORM), rows, given
@@ -128,7 +142,8 @@ class ThinProducts:
             some = at + block.start * row_step, row_step, *layout, block.stop - block.start
             lowered, to = least(), target[block.start * how[2] :]
             memory = np.empty(form.needed(k, len(prepared)))
-            outcome = form.multiply(*some, *columns, *given, lowered, False, *how, to, memory)
+            of_block = *given, lowered, False, known[block]
+            outcome = form.multiply(*some, *columns, *of_block, *how, to, memory)
             found.append((outcome, lowered))
 
         elements = k * (1 + len(prepared))

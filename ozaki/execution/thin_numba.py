@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numba import boolean, float64, int64, types, uint64, void
+from numba import boolean, float64, int32, int64, types, uint64, void
 
 from multiword.runtime.addresses import DOUBLES, doubles_at
 from multiword.runtime.compiled import BIAS, POWERS
@@ -18,7 +18,7 @@ from ozaki.certificate.counted import ANYTHING
 from ozaki.certificate.counting_numba import MARGIN, norm_scale, weighted_overlap
 from ozaki.definition.decision import EVERYTHING, OCTAVES
 from ozaki.definition.statistics import BITS
-from ozaki.execution.in_floats import FURTHEST
+from ozaki.execution.contract import FURTHEST
 from ozaki.execution.in_floats_numba import (
     add_product,
     add_product_quickly,
@@ -34,11 +34,12 @@ from ozaki.scaling.statistics_numba import APART, INFINITE, LINES, PIECE, copy_l
 from ozaki.sums.exact.enclosure_numba import two_sum
 
 LINE, LONGS, TABLE = float64[::1], int64[::1], int64[:, ::1]
+INTS = types.Array(int32, 1, "C", readonly=True)
 
 TERMS = 4
 """Terms that a lane adds up at a time."""
 
-COUNTED = 248
+COUNTED = 240
 """Numbers that are counted together: so many fit a byte."""
 
 DIRECT = 1 << 14
@@ -364,7 +365,7 @@ def add_row_carefully(operand, first, many, k, lines, i, whole, column, scale, c
             copied(operand, first, many, begin, count, k, lines)
         row = doubles_at(address(operand, first, i, begin, lines), count)
         scale_numbers(row, power(scale), whole, line, filled)
-        add_carefully(line[:filled], column[begin : begin + filled], high, low, lost)
+        add_carefully(line[:filled], column[begin:][:filled], high, low, lost)
     fold_carefully(high, low, lost)
 
 
@@ -390,14 +391,14 @@ def round_rows(
 @jit(
     int64(
         *(*OPERAND, int64, *OPERAND, *OF_COLUMNS, boolean),
-        *(float64, boolean, int64, int64, LINE, LINE),
+        *(INTS, float64, boolean, int64, int64, LINE, LINE),
     )
 )
 def multiply(
     at, row_step, inner_step, single, parts, rows,
     at_columns, column_step, inner_column_step, single_columns, column_parts,
     k, pairs, limits, bits, columns, bounds, alone,
-    start, to_single, row_of_out, column_of_out, out, memory,
+    known, start, to_single, row_of_out, column_of_out, out, memory,
 ):  # fmt: skip
     """Write the products of rows with columns; return the largest of their outcomes, as `thin` has them.
 
@@ -405,6 +406,7 @@ def multiply(
     bits : by which integers of norm scales grow; `EVERYTHING` if numbers are not rounded to integers;
     `TO_DECIDE` if counts have to prove that they need not grow.
     alone : whether these are all rows; else the columns are prepared, and who calls asks `needs_no_more`.
+    known : the scales of all rows, or nothing where these are to be measured.
     start : at least four times a bound of Σ|a'b'|, a power of two. to_single : whether results will be
     rounded to float32.
     out : whose numbers are row_of_out and column_of_out apart, parts next to each other.
@@ -426,7 +428,11 @@ def multiply(
     asked = uncertain = 0
     for first in range(0, rows, at_once):
         some = operand, first, min(at_once, rows - first), k, lines
-        if not measure_rows(*some, limits, bits, bounds, sums, scales):
+        if len(known):
+            copied(operand, first, some[2], 0, min(np.int64(PIECE), k), k, lines)
+            for i in range(some[2]):
+                scales[i] = known[first + i]
+        elif not measure_rows(*some, limits, bits, bounds, sums, scales):
             return OUT_OF_RANGE
         if bits == TO_DECIDE and first >= asked:  # other rows only lower the bounds
             if not needs_no_more(bounds, k, limits, reached):

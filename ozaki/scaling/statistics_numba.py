@@ -10,7 +10,14 @@ import math
 import numpy as np
 from numba import float64, int32, int64, uint64, void
 
-from multiword.runtime.addresses import DOUBLES, doubles_at, read_double, read_single, singles_at
+from multiword.runtime.addresses import (
+    DOUBLES,
+    doubles_at,
+    read_double,
+    read_single,
+    singles_at,
+    write_double,
+)
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 from ozaki.definition.statistics import BITS, LEVELS
@@ -117,21 +124,24 @@ def add_numbers(row, i, exponent, total, square, counts, words):
 @jit(void(*[int64] * 8, float64[::1]), inner=True)
 def copy_lines(at, row_step, inner_step, single, rows, inner, to, step_to, lines):
     """Copy numbers of up to LINES rows to every so many numbers of lines, from number `to` of each on."""
-    step = len(lines) // LINES
-    if rows == LINES and single == 0:  # of a number of rows that the compiler knows
-        for h in range(inner):
-            for i in range(LINES):
-                lines[i * step + to + h * step_to] = read_double(at + i * row_step + h * inner_step)
-    elif single and inner_step == 4 and step_to == 1:
+    step, first = len(lines) // LINES, lines.ctypes.data + 8 * to
+    if single and inner_step == 4 and step_to == 1:
         for i in range(rows):
             row, line = singles_at(at + i * row_step, inner), lines[i * step + to : i * step + to + inner]
             for h in range(inner):
                 line[h] = row[h]
+    elif rows == LINES:  # which the compiler knows
+        for h in range(inner):
+            for i in range(LINES):
+                x = at + i * row_step + h * inner_step
+                y = read_single(x) if single else read_double(x)
+                write_double(first + 8 * (i * step + h * step_to), y)
     else:
         for h in range(inner):
             for i in range(rows):
                 x = at + i * row_step + h * inner_step
-                lines[i * step + to + h * step_to] = read_single(x) if single else read_double(x)
+                y = read_single(x) if single else read_double(x)
+                write_double(first + 8 * (i * step + h * step_to), y)
 
 
 @jit(void(*[int64] * 7, *SUMS, float64[::1], uint64[::1]), inner=True)
