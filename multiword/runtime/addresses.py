@@ -1,4 +1,4 @@
-"""Numbers at addresses, and counters that threads share, for compiled code: numba's intrinsics.
+"""Numbers at addresses, counters that threads share, and sums in any order: numba's intrinsics.
 
 Addresses are int64. Who passes one to compiled code checks what lies there, and keeps it alive.
 """
@@ -88,6 +88,12 @@ def _array(kind: Any, number: ir.Type, size: int) -> Any:
 
 doubles_at, singles_at = _array(DOUBLES, F64, 8), _array(SINGLES, F32, 4)
 to_doubles_at = _array(WRITTEN, F64, 8)
+
+
+@instruction(float64(float64, float64))
+def plus(_: Any, builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """x + y, where the compiler may add up in any order: of integers the same, or within a bound."""
+    return builder.fadd(x, y, flags=("reassoc", "nsz"))
 
 
 @instruction(int64(int64))

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numba import boolean, float64, int32, int64, types, uint64, void
 
-from multiword.runtime.addresses import DOUBLES, doubles_at
+from multiword.runtime.addresses import DOUBLES, doubles_at, plus
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import inlined, jit
 from ozaki.certificate.counted import ANYTHING
@@ -67,19 +67,18 @@ BOUNDS = 2 * (1 + (OCTAVES + 1) * LEVELS_AT_FIRST)
 least in its first octave, in the first two, and so on."""
 
 
-@jit(types.UniTuple(int64, 3)(DOUBLES, float64), inner=True, fastmath=("reassoc",))
+@jit(types.UniTuple(int64, 3)(DOUBLES, float64), inner=True)
 def add_block(row, up):
     """Return the total and square of some numbers of a row, as `RowStatistics` has them, and their octaves.
 
     Byte i has how many lie in octave i below the row's largest; beyond LEVELS_AT_FIRST, all others.
     """
-    total = square = 0.0  # of integers, in whatever order
+    total = square = 0.0  # exact sums of integers
     octaves = uint64(0)
     for h in range(row.shape[0]):
         x = math.fabs(row[h]) * up
         t = np.floor(x) + 1.0
-        total += t
-        square += t * t
+        total, square = plus(total, t), plus(square, t * t)
         octave = BIAS + BITS - (np.float64(x).view(np.int64) >> 52)
         octaves += uint64(1) << uint64(8 * (octave if octave < LEVELS_AT_FIRST else LEVELS_AT_FIRST))
     return np.int64(total), np.int64(square), np.int64(octaves)

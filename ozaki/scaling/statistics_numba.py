@@ -13,6 +13,7 @@ from numba import float64, int32, int64, uint64, void
 from multiword.runtime.addresses import (
     DOUBLES,
     doubles_at,
+    plus,
     read_double,
     read_single,
     singles_at,
@@ -91,24 +92,22 @@ def add_numbers(row, i, exponent, total, square, counts, words):
     one, other = POWERS[some + BIAS], POWERS[BITS - e - some + BIAS]
     for begin in range(0, row.shape[0], 8 * WORDS):
         block = row[begin : begin + 8 * WORDS]
-        first = second = np.int64(0)
+        first = second = 0.0  # exact sums of integers, in whatever order
         if counts.shape[0] == 0:
             for h in range(block.shape[0]):
-                t = np.int64(np.int32(math.fabs(block[h]) * one * other)) + 1
-                first += t
-                second += t * t
-            total[i] += first
-            square[i] += second
+                t = np.floor(math.fabs(block[h]) * one * other) + 1.0
+                first, second = plus(first, t), plus(second, t * t)
+            total[i] += np.int64(first)
+            square[i] += np.int64(second)
             continue
         for h in range(block.shape[0]):
             scaled = math.fabs(block[h]) * one * other
             octave = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
             bytes_[h] = octave if octave < DEEPEST else DEEPEST
-            t = np.int64(np.int32(scaled)) + 1
-            first += t
-            second += t * t
-        total[i] += first
-        square[i] += second
+            t = np.floor(scaled) + 1.0
+            first, second = plus(first, t), plus(second, t * t)
+        total[i] += np.int64(first)
+        square[i] += np.int64(second)
         filled = (block.shape[0] + 7) >> 3
         for h in range(block.shape[0], 8 * filled):
             bytes_[h] = DEEPEST

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
-from multiword.runtime.addresses import F64, I64, instruction
+from multiword.runtime.addresses import F64, I64, instruction, plus
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import HUGE, TINY
 from ozaki.sums.exact.levels import LEVEL_BITS, REST, TWO, WINDOW_BLOCK, window_above
@@ -57,12 +57,6 @@ def sigma_of(_: Any, builder: Any, k: Any) -> Any:
 def fma(_: Any, builder: Any, x: Any, y: Any, z: Any) -> Any:
     """x·y + z, rounded once."""
     return builder.fma(x, y, z)
-
-
-@instruction(float64(float64, float64))
-def plus(_: Any, builder: Any, x: Any, y: Any) -> Any:
-    """x + y, where the compiler may add up in any order."""
-    return builder.fadd(x, y, flags=("reassoc", "nsz"))
 
 
 _window_above = inlined(window_above)
