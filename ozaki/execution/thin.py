@@ -9,7 +9,7 @@ import numpy as np
 
 from multiword.runtime.cached import cached_property
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import compiled_block, over_rows
+from multiword.runtime.parallel import over_rows, thread_count
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.definition.decision import EVERYTHING, OCTAVES, WIDENED_IN_ALL
@@ -131,27 +131,26 @@ class ThinProducts:
         k, _, limits, bits, prepared = given
         if not form.prepare(*columns, *given, bounds, np.empty(SUMS, np.int64)):
             return OUT_OF_RANGE
-        found = list[tuple[int, np.ndarray]]()
-
-        def least() -> np.ndarray:
-            return np.min([bounds, *(lowered for _, lowered in found)], axis=0)
+        outcomes, of_blocks = set[int](), list[np.ndarray]()
 
         def work(block: slice) -> None:
-            if any(outcome >= UNDECIDED for outcome, _ in found):
+            if outcomes and max(outcomes) >= UNDECIDED:
                 return
             some = at + block.start * row_step, row_step, *layout, block.stop - block.start
-            lowered, to = least(), target[block.start * how[2] :]
+            lowered, to = bounds.copy(), target[block.start * how[2] :]
             memory = np.empty(form.needed(k, len(prepared)))
             of_block = *given, lowered, False, known[block]
-            outcome = form.multiply(*some, *columns, *of_block, *how, to, memory)
-            found.append((outcome, lowered))
+            outcomes.add(form.multiply(*some, *columns, *of_block, *how, to, memory))
+            of_blocks.append(lowered)
+            np.minimum(bounds, lowered, out=bounds)  # later blocks see sooner that this is not enough
 
         elements = k * (1 + len(prepared))
-        over_rows(work, count, elements, compiled_block(count * elements), ALONE_ELEMENTS)
-        outcome = max(outcome for outcome, _ in found)
+        over_rows(work, count, elements, -(-count * elements // (4 * thread_count())))
+        outcome = max(outcomes)
         if bits != TO_DECIDE or outcome >= UNDECIDED:
             return outcome
-        return outcome if form.needs_no_more(least(), k, limits, np.empty(2 * OCTAVES)) else UNDECIDED
+        least = np.min(of_blocks, axis=0)  # threads may have lost some of one another's in `bounds`
+        return outcome if form.needs_no_more(least, k, limits, np.empty(2 * OCTAVES)) else UNDECIDED
 
 
 Operand = tuple[int, int, int, int, int]
