@@ -7,6 +7,7 @@ a tie, is added up again, carefully. NaN stands for results that are still undec
 import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
+from multiword.runtime.addresses import plus
 from multiword.runtime.jit import inlined, jit, pasted
 from ozaki.sparse.limits import LONGEST, SMALLEST, UNDERFLOW
 from ozaki.sparse.sums_numba import (
@@ -19,7 +20,7 @@ from ozaki.sparse.sums_numba import (
     unit_of,
 )
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
-from ozaki.sums.exact.extraction_numba import fma, plus
+from ozaki.sums.exact.extraction_numba import fma
 
 EQUALS = {
     "add_rows": "sums.rounded_dot",

@@ -3,11 +3,11 @@
 import numpy as np
 from numba import float64, types, void
 
+from multiword.runtime.addresses import plus
 from multiword.runtime.jit import inlined, jit
 from ozaki.sparse.limits import SMALLEST
 from ozaki.sparse.sums_numba import bound_of, extract, largest_of
 from ozaki.sums.exact.enclosure_numba import add, root_of, rounded
-from ozaki.sums.exact.extraction_numba import plus
 
 EQUALS = {
     "dots": "sums.rounded_dot",
