@@ -37,6 +37,7 @@ from torch import Tensor, distributed, nn
 import ozaki.torch
 from benchmarks.networks import BatchNorm, Sizes, Transformer, residual_network
 from benchmarks.timing import compact
+from multiword.runtime.arrays import import_cupy
 
 F = nn.functional
 
@@ -153,7 +154,10 @@ def run(size: str, device: str, threads: int, parts: int, native: bool) -> dict[
             row[name] = round(median(seconds[2:]), 4)
     row |= {"fingerprint": ozaki.fingerprint(whole), "parameters": ozaki.fingerprint(parameters)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    row["MiB"] = round(torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else peak)
+    if device == "cuda":  # of PyTorch's memory, and of CuPy's, where what is between is
+        pool = import_cupy().get_default_memory_pool() if not native else None
+        peak = (torch.cuda.max_memory_allocated() + (pool.total_bytes() if pool else 0)) / 2**20
+    row["MiB"] = round(peak)
     return row
 
 
@@ -221,13 +225,12 @@ def main() -> None:
             torch.multiprocessing.spawn(work, (folder, workers, options.device, given), nprocs=workers)
             print(Path(folder, "row").read_text())
         return
-    target = f" --json {options.json}" if options.json else ""
     size = f" --size {options.size} --device {options.device}" if options.device == "cuda" else ""
     record = {
         "date": datetime.date.today().isoformat(),
         "device": torch.cuda.get_device_name() if options.device == "cuda" else platform.machine(),
         "capability": torch.backends.cpu.get_cpu_capability(),
-        "command": f"python -m benchmarks.two_networks{size}{target}",
+        "command": f"python -m benchmarks.two_networks{size}",
         "torch": torch.__version__,
         "numpy": np.__version__,
         "unit": "seconds of a step, medians, of a CPU's processor time; peak MiB of the process, or a GPU's",
