@@ -36,6 +36,15 @@ def test_products_are_exact_in_any_parts(dtype, monkeypatch):
     assert parts.to_bytes() == total.to_bytes()
 
 
+def test_slices_of_ones_add_up_to_numbers_of_float64():
+    """Two bits more to a slice, and the sums of products over the longest inner dimension are rounded."""
+    rng, k = np.random.default_rng(1), matrix_products.INNER
+    a, b = (2**53 - 1 - 2 * rng.integers(2**8, size=k) for _ in "ab")
+    a[0] -= 1  # the largest sum is odd
+    total = ExactSum(shape=(1, 1)).add_matmul(a[None].astype(float), b[:, None].astype(float))
+    assert total.fractions() == [sum(p * q for p, q in zip(a.tolist(), b.tolist(), strict=True))]
+
+
 def test_ends_of_the_range():
     big, tiny = np.finfo(np.float64).max, np.finfo(np.float64).smallest_subnormal
     total = ExactSum(shape=(1, 1)).add_matmul(np.array([[big, tiny, big]]), np.array([[big], [tiny], [-big]]))
