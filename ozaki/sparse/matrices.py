@@ -13,7 +13,6 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, conjugated, is_cupy, namespace
 from multiword.runtime.graphs import refuse_captures
-from ozaki.public import is_sparse
 
 PIECE = 1 << 17
 """Entries that are numbered together."""
@@ -176,11 +175,6 @@ class Matrix(NamedTuple):
 def out_of_range() -> ValueError:
     """Return the error for indices that the compiled loops and kernels refuse."""
     return ValueError("a sparse matrix has an index out of range, or an indptr that decreases")
-
-
-def matrix_or_none(x: Any, name: str) -> Matrix | None:
-    """Return a sparse argument as a matrix; None for any other."""
-    return Matrix.of(x, name) if is_sparse(x) else None
 
 
 def _long(indices: Array) -> Array:

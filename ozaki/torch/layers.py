@@ -170,7 +170,7 @@ def _nll_slope(
 # look-ups ---------------------------------------------------------------------------------------------
 
 
-def _added(settings: Settings, base: Tensor, places: Tensor, values: Tensor) -> Tensor:
+def _added(base: Tensor, places: Tensor, values: Tensor) -> Tensor:
     """Return the base with values added at places in C order, each place's sum rounded once."""
     return of_arrays(_sums_at, base.contiguous(), places.reshape(-1), values.reshape(-1))
 
@@ -200,7 +200,7 @@ def _embedding_slope(
     every, kept = g.reshape(-1, columns), at != padding
     values, at = every[kept], at[kept]
     places = at[:, None] * columns + torch.arange(columns, device=g.device)
-    result = _added(settings, g.new_zeros(rows, columns), places, values)
+    result = _added(g.new_zeros(rows, columns), places, values)
     # What is looked up once for all samples has a gradient that is a sum over them.
     if settings.part is not None and indices.dim() and len(indices) == settings.part.samples:
         settings.note(result, partial(_add_at, places.reshape(-1), values.reshape(-1)), (g,))
@@ -215,14 +215,14 @@ def _index_add(
     shape = [1] * x.dim()
     shape[dim] = -1
     at = torch.where(index < 0, index + x.shape[dim], index).reshape(shape).expand_as(source)
-    return _added(settings, x, _places(x, dim, at), source if alpha == 1 else source * alpha)
+    return _added(x, _places(x, dim, at), source if alpha == 1 else source * alpha)
 
 
 def _scatter_add(settings: Settings, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
     if not x.dim() or index.dim() != x.dim() or source.dtype is not x.dtype:
         return None
     source = source[tuple(slice(n) for n in index.shape)]
-    return _added(settings, x, _places(x, dim, index), source)
+    return _added(x, _places(x, dim, index), source)
 
 
 def _places(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -254,7 +254,7 @@ def _index_put(
         return None
     elements = torch.arange(x.numel(), device=x.device).reshape(x.shape)
     places = elements[tuple(given)]
-    return _added(settings, x, places, values.expand_as(places))
+    return _added(x, places, values.expand_as(places))
 
 
 # statistics -------------------------------------------------------------------------------------------
