@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
-from numba import extending, float32, float64, int64, types, void
+from numba import extending, float32, float64, int64, types, uint8, uint64, void
 from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
@@ -22,6 +22,9 @@ DOUBLES, SINGLES = (types.Array(kind, 1, "C", readonly=True, aligned=False) for 
 
 WRITTEN = types.Array(float64, 1, "C", aligned=False)
 """That of `to_doubles_at`."""
+
+BYTES, LONGS, WORDS = uint8[::1], int64[::1], uint64[::1]
+"""Those of `bytes_at`, `longs_at` and `words_at`: memory that is aligned, and may be written."""
 
 
 def instruction(signature: Any) -> Callable[[Callable[..., ir.Value | None]], Any]:
@@ -88,6 +91,7 @@ def _array(kind: Any, number: ir.Type, size: int) -> Any:
 
 doubles_at, singles_at = _array(DOUBLES, F64, 8), _array(SINGLES, F32, 4)
 to_doubles_at = _array(WRITTEN, F64, 8)
+bytes_at, longs_at, words_at = _array(BYTES, I8, 1), _array(LONGS, I64, 8), _array(WORDS, I64, 8)
 
 
 @instruction(float64(float64, float64))

@@ -8,12 +8,13 @@ folder, and a full or read-only one costs time only.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +34,7 @@ from numba.core.typeinfer import register_dispatcher
 from numba.misc.appdirs import AppDirs
 
 from multiword.runtime.compiled import CALLED, INNER
-from multiword.runtime.forking import loading
+from multiword.runtime.forking import loading, to_the_end
 from multiword.runtime.sources import PACKAGES, digest_of
 
 
@@ -73,7 +74,7 @@ pasted = numba.njit(inline="always", **PARTS)
 
 
 def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) -> Callable[[Callable], Any]:
-    """Return a decorator that compiles a function for a signature, or loads its code from disk.
+    """Return a decorator of a function that its first call compiles for a signature, or loads from disk.
 
     An `inner` function can be called by compiled ones only, and is compiled with the first of these. It has
     no flags of `fastmath` but its own; one that is `inlined` has those of a function that calls it.
@@ -81,15 +82,19 @@ def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) ->
     flags = tuple(sorted(fastmath))
     options = {"nopython": True, **(INNER if inner else CALLED), "fastmath": set(flags)}
 
-    def compile_or_load(function: Callable) -> Any:
+    def declare(function: Callable) -> Any:
         if inner:
-            return _Inner(function, signature, options)
-        dispatcher = CPUDispatcher(function, targetoptions=options)
-        dispatcher._cache = _Files(function, f"{signature}{flags}")  # type: ignore[attr-defined]
-        _compile(dispatcher, signature)
-        return dispatcher
+            return _Function(function, signature, options, _Parts)
+        declared = _Function(function, signature, options, Compiler)
+        declared._cache = _Files(function, f"{signature}{flags}")  # type: ignore[attr-defined]
+        DECLARED.append(declared)
+        return declared
 
-    return compile_or_load
+    return declare
+
+
+DECLARED: list[Any] = []
+"""The functions that Python calls, whether they are compiled yet or not."""
 
 
 def allow(function: Any, codegen: Any, *features: str) -> None:
@@ -102,24 +107,45 @@ def allow(function: Any, codegen: Any, *features: str) -> None:
     set.add(function.attributes, f'"target-features"="{allowed}"')
 
 
-def _compile(dispatcher: CPUDispatcher, signature: Any) -> None:
-    with loading, register_dispatcher(dispatcher):
-        dispatcher.compile(signature)
-    dispatcher.disable_compile()
+class _Function(CPUDispatcher):
+    """A function of one signature, compiled when it is first called, or with what calls it."""
 
-
-class _Inner(CPUDispatcher):
-    """A function for compiled ones, not compiled before one of them is: those on disk contain it."""
-
-    def __init__(self, function: Callable, signature: Any, options: dict[str, Any]) -> None:
-        super().__init__(function, targetoptions=options, pipeline_class=_Parts)
+    def __init__(self, function: Callable, signature: Any, options: Any, compiler: type[Compiler]) -> None:
+        super().__init__(function, targetoptions=options, pipeline_class=compiler)
         self._signature = signature
 
+    def ready(self) -> None:
+        """Compile the function, or load its code, if that is not done: no fork or signal disturbs it."""
+        to_the_end(self._compile_once)
+
+    def _compile_once(self) -> None:
+        with loading:  # what two threads call at once is compiled by one
+            if not self.overloads:
+                with register_dispatcher(self), _no_collection():
+                    self.compile(self._signature)
+                self.disable_compile()
+
+    def _compile_for_args(self, *args: Any, **kwargs: Any) -> Any:
+        """Compile for the declared signature: numba asks for what to call where there is no code."""
+        self.ready()
+        return self
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile for the declared signature, not for the types of the call."""
-        if not self.overloads:
-            _compile(self, self._signature)
+        """Compile for the declared signature, not for the types of the call; this thread has numba's lock."""
+        self._compile_once()
         return super().get_call_template(args, kws)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Within the context Python looks for no garbage, which takes a tenth of the time of a compilation."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Files:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from functools import cache
 from multiprocessing import get_context
 from pkgutil import walk_packages
 from typing import Any
@@ -25,22 +26,39 @@ from ozaki import linalg
 from ozaki.cli.info import devices, engines
 
 
-def modules() -> list[str]:
+def modules() -> tuple[str, ...]:
     """Return the modules of compiled functions; what takes longest begins first."""
     names = [module.name for module in walk_packages(ozaki.__path__, "ozaki.")]
     forms = [name for name in names if name.endswith("_numba")]
-    return sorted(forms, key=lambda name: name != "ozaki.linalg.small.loops_numba")
+    return tuple(sorted(forms, key=lambda name: name != "ozaki.linalg.small.loops_numba"))
 
 
-def work(name: str, i: int | None = None) -> int:
-    """Compile what a module always compiles, or what it does on demand, or load it from disk.
+@cache
+def declared(names: tuple[str, ...]) -> list[list[Any]]:
+    """Import modules, and return their functions, in groups that share what they call."""
+    from multiword.runtime.jit import DECLARED
 
-    Returns how many functions it compiles on demand.
-    """
-    on_demand = getattr(compiled(name), "ON_DEMAND", ())
-    if i is not None:
-        on_demand[i]()
-    return len(on_demand)
+    groups, first = [], 0
+    for name in names:
+        on_demand = getattr(compiled(name), "ON_DEMAND", ())
+        groups += [[function] for function in DECLARED[first:]]
+        for declare in on_demand:
+            first = len(DECLARED)
+            declare()
+            groups.append(DECLARED[first:])
+        first = len(DECLARED)
+    return groups
+
+
+def count(names: tuple[str, ...]) -> int:
+    """Return how many groups there are."""
+    return len(declared(names))
+
+
+def work(names: tuple[str, ...], i: int) -> None:
+    """Compile a group of functions, or load them from disk."""
+    for function in declared(names)[i]:
+        function.ready()
 
 
 def compile_all(console: Console) -> None:
@@ -50,10 +68,8 @@ def compile_all(console: Console) -> None:
         Progress(console=console, disable=not console.is_terminal) as progress,
     ):
         bar = progress.add_task("", total=None)
-        alone = {pool.submit(work, name): name for name in modules()}
-        waiting = [
-            pool.submit(work, alone[one], i) for one in as_completed(alone) for i in range(one.result())
-        ]
+        names = modules()
+        waiting = [pool.submit(work, names, i) for i in range(pool.submit(count, names).result())]
         progress.update(bar, total=len(waiting))
         for one in as_completed(waiting):
             one.result()
@@ -136,7 +152,7 @@ def compile_and_say(console: Console) -> bool:
     if not compiles():
         console.print("numba cannot be imported, or is told not to compile: NumPy's forms are used")
         return False
-    console.print("Compiling for this processor: about a minute on two cores ...", highlight=False)
+    console.print("Compiling for this processor: a minute and a half on two cores ...", highlight=False)
     start = time.perf_counter()
     compile_all(console)
     from multiword.runtime.jit import folders

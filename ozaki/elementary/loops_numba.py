@@ -39,11 +39,10 @@ _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": 
 
 def loop(name: str, of_single: bool, last: bool) -> Callable[..., int]:
     """Return the compiled loop of a text: (x, [y,] out, undecided) -> how many are undecided."""
-    program = Program(name, of_single, last)
-    evaluate = _instructions(program)
     number = types.float32 if of_single else types.float64
     x_type = types.Array(number, 1, "C", readonly=True)
     arguments = FUNCTIONS[name].arguments
+    evaluate = _instructions(name, of_single, last)
     function = (_unary if arguments == 1 else _binary)(evaluate, np.float32 if of_single else np.float64)
     function.__qualname__ = f"{name}_{number}{'_last' if last else ''}"
     function.__module__ = __name__
@@ -78,15 +77,16 @@ def _binary(evaluate: Any, number: Any) -> Callable[..., Any]:
     return run
 
 
-def _instructions(program: Program) -> Any:
-    """Return an intrinsic: float64 arguments to (result, undecided)."""
+def _instructions(name: str, of_single: bool, last: bool) -> Any:
+    """Return an intrinsic: float64 arguments to (result, undecided). Compiling it traces the text."""
     pair = types.Tuple((float64, boolean))
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         _tune(builder.function, context.codegen())
-        return context.make_tuple(builder, pair, _emitted(program, builder, arguments))
+        emitted = _emitted(Program(name, of_single, last), builder, arguments)
+        return context.make_tuple(builder, pair, emitted)
 
-    if program.arguments == 1:
+    if FUNCTIONS[name].arguments == 1:
 
         def evaluate(context: Any, x: Any) -> Any:
             return pair(float64), generate

@@ -41,6 +41,13 @@ def load(x, first, start, width, up, whole, lines):
     return too_small
 
 
+@jit(void(LINE, float64), inner=True)
+def fill(line, x):
+    """Write a number to all places of a line; numba takes longer to compile line[:] = x."""
+    for r in range(line.shape[0]):
+        line[r] = x
+
+
 @jit(void(LINES, LINE, LINE, LINE), inner=True)
 def add_lines_quickly(lines, column, high, low):
     """Add lines times the numbers of a column to the sums of all rows."""
@@ -136,18 +143,19 @@ def multiply_rows(x, scale, whole, columns, column_scale, start, single, out, li
             for j in range(count):
                 high, low = sums[2 * (j % slots), :width], sums[2 * (j % slots) + 1, :width]
                 if begin == 0:
-                    high[:] = start
-                    low[:] = 0.0
+                    fill(high, start)
+                    fill(low, 0.0)
                 add_lines_quickly(lines, columns[j, begin : begin + at_once], high, low)
                 if begin + at_once < k:
                     continue
-                high -= start
-                lost[:] = bound
+                for r in range(width):
+                    high[r] -= start
+                    lost[r] = bound
                 to, back = out[first : first + rows, j], np.int64(column_scale[j])
                 if round_sums(high, low, lost, of_rows, back, single, to):
-                    high[:] = 0.0
-                    low[:] = 0.0
-                    lost[:] = 0.0
+                    fill(high, 0.0)
+                    fill(low, 0.0)
+                    fill(lost, 0.0)
                     for again in range(0, k, at_once):  # the last lines are there again when this ends
                         load(x, first, again, width, up, whole, lines)
                         add_lines(lines, columns[j, again : again + at_once], high, low, lost)

@@ -148,12 +148,10 @@ def compiled_products(kernel, split_units, multiply_units):
     )
 
 
-def _compile(kernel):
-    """Compile what a kernel's products take, step by step and at once."""
+def _declare(kernel):
+    """Declare what a kernel's products take, step by step and at once."""
     steps = compile_loops(kernel)
-    steps.split()
-    steps.multiply()
     compiled_products(kernel.name, steps.split_units, steps.multiply_units)
 
 
-ON_DEMAND = tuple(partial(_compile, kernel) for kernel in available_kernels()[:1])
+ON_DEMAND = tuple(partial(_declare, kernel) for kernel in available_kernels()[:1])

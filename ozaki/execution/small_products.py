@@ -94,21 +94,16 @@ class SmallProducts:
         target = out.reshape(len(rows) * m, -1)
         if out.dtype != np.float64:
             target = np.empty((len(target), n)) if self._narrow else target.view(np.float64)
-        largest: int = form.multiply_stack(
-            rows,
-            columns,
-            self._limits,
-            self._of_pairs,
-            bits,
-            self._width,
-            self._single,
-            target,
-            outcomes,
+        given = (
+            *(rows, columns, self._limits, self._of_pairs, bits, self._width, self._single, target, outcomes),
             np.empty((2, m + n, k)),
             np.empty((4, m + n), np.int64),
             np.empty((5 + len(LEVELS), m + n), np.int32),
             np.empty(form.needed_by_stack(m, k, n)),
         )
+        largest: int = form.multiply_stack(*given)
+        if largest == UNDECIDED and bits == TO_DECIDE:
+            largest = form.multiply_by_pairs(*given)
         if self._narrow:
             values = target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
             out[...] = values.reshape(out.shape)

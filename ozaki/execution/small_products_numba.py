@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numba import boolean, float64, int8, int32, int64, types, uint64, void
 
+from multiword.runtime.addresses import doubles_at, words_at
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting_numba import MARGIN, SUMS, count, counted_bits
 from ozaki.certificate.pairwise_numba import largest_error, row_bounds, truncate
@@ -19,11 +20,12 @@ from ozaki.execution.in_floats_numba import power, scaled
 from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
 from ozaki.scaling.equilibration import NOTHING
 from ozaki.scaling.statistics import NONFINITE, ZERO
-from ozaki.scaling.statistics_numba import WORDS, statistics_of_rows
+from ozaki.scaling.statistics_numba import WORDS, statistics_of_row
 
+LONGS, INTS = int64[:, ::1], int32[:, ::1]
 ANYWHERE, MATRICES = (types.Array(float64, n, "A", readonly=True, aligned=False) for n in (2, 3))
 UNSIGNED = uint64[::1]
-SCRATCH = LINES, LINE, int32[:, ::1], LINES, UNSIGNED
+SCRATCH = LINES, LINE, INTS, LINES, UNSIGNED
 
 OF_STATISTICS = 2 * OCTAVES + WORDS
 """Numbers of scratch memory that the statistics of rows take."""
@@ -76,7 +78,7 @@ def is_level(x, scale, m, most):
 TRUNCATE, LARGEST_ERROR = truncate["float64"], largest_error["float64"]
 
 
-@jit(float64(LINES, *SUMS, int32[::1], int64, LINES, LINE, int32[:, ::1], LINES, UNSIGNED), inner=True)
+@jit(float64(LINES, *SUMS, int32[::1], int64, *SCRATCH), inner=True)
 def pairwise_error(
     x, exponent, total, square, counts, scale, top, magnitudes, totals, narrow, products, words
 ):
@@ -114,19 +116,17 @@ def widening(excess, widenings):
     int64(LINES, *SUMS, int32[::1], LINE, float64[::1], float64, float64, *SCRATCH),
     inner=True,
 )
-def decided_bits(
+def bits_of_pairs(
     x, exponent, total, square, counts, scale, limits, of_pairs, upper, lower,
     magnitudes, totals, narrow, products, words,
 ):  # fmt: skip
-    """Return the bits that `ozaki.certificate.decision` asks for, or -1: the counting bound's, or the pairs'.
+    """Return the bits that `ozaki.certificate.decision` asks for where counting decides nothing, or -1.
 
     of_pairs : the largest sum of exponents of what is graded, and the error that pairs may have.
-    -1 where there is an Inf or NaN, where the inner dimension may be graded, where the counting bound is too
-    near to a power of two, and where integers would be too wide.
+    -1 where the inner dimension may be graded, where the counting bound is too near to a power of two, and
+    where integers would be too wide.
     """
-    bits, m = counted_bits(upper, lower, limits), products.shape[0]
-    if bits >= 0 or upper == np.inf:
-        return bits
+    m = products.shape[0]
     if proves_nothing(x, exponent, m):
         return EVERYTHING
     under = upper * (1 - MARGIN)
@@ -140,14 +140,14 @@ def decided_bits(
     return bits if bits <= WIDENED_IN_ALL or bits == EVERYTHING else -1
 
 
-@jit(int64(int32[::1], int64, int32[::1], int32[::1], int64), inner=True)
-def take_width(exponent, bits, scale, widths, grown):
-    """Fill in the scales of rows with integers of that many bits; return `grown`, or -1 for an Inf or NaN."""
+@jit(boolean(int32[::1], int64, int32[::1], int32[::1]), inner=True)
+def take_width(exponent, bits, scale, widths):
+    """Fill in the scales of rows with integers of that many bits; return whether all numbers are finite."""
+    finite = True
     for i in range(exponent.shape[0]):
         scale[i], widths[i] = 0 if exponent[i] == ZERO else bits - exponent[i], bits
-        if exponent[i] == NONFINITE:
-            grown = np.int64(-1)
-    return grown
+        finite = finite and exponent[i] != NONFINITE
+    return finite
 
 
 @jit("UniTuple(int64, 2)(int32[::1], int32[::1])", inner=True)
@@ -184,11 +184,47 @@ def multiply_measured(x, exponent, scale, width, whole, single, out, memory):
 
 
 @jit(
-    int64(
-        *(MATRICES, MATRICES, LINE, LINE, int64, int64, boolean, LINES, int8[::1]),
-        *(float64[:, :, ::1], int64[:, ::1], int32[:, ::1], LINE),
-    )
+    types.UniTuple(float64, 2)(ANYWHERE, ANYWHERE, LINE, boolean, int64, LINES, LONGS, INTS, LINE), inner=True
 )
+def measure(left, right, limits, counted, width, x, wide, narrow, memory):
+    """Copy a product's rows and columns, and fill in their statistics, and scales of no bits to grow by.
+
+    counted : whether numbers are counted by octaves, too, which takes half of the time of the statistics.
+    Returns both sides of the counting bound; where rows have integers of `width` bits, 0 and 1.
+    """
+    (m, k), n = left.shape, right.shape[0]
+    copy(left, x[:m])
+    copy(right, x[m:])
+    sums = narrow[0], wide[0], wide[1], narrow[5:] if counted else narrow[5:5]
+    words = words_at(memory[2 * OCTAVES :].ctypes.data, WORDS)
+    for i in range(m + n):
+        statistics_of_row(doubles_at(x[i].ctypes.data, k), i, *sums, words)
+    if width:
+        return (0.0 if take_width(narrow[0], width, narrow[1], narrow[2]) else np.inf), 1.0
+    reached = memory[: 2 * OCTAVES].reshape((2, OCTAVES))
+    return count(*sums, k, 0, m, m, n, limits, narrow[1], narrow[2], reached)
+
+
+@jit(int64(int64, LINES, INTS, boolean, LINES, LINE), inner=True)
+def finish(bits, x, narrow, single, out, memory):
+    """Write a product whose integers grow by so many bits, or none if it has no such number; its outcome."""
+    if bits < 0:
+        return UNDECIDED
+    if bits < EVERYTHING:
+        for i in range(x.shape[0]):
+            narrow[1, i] += bits
+            narrow[2, i] += bits
+    scales = narrow[0], narrow[1], narrow[2]
+    return multiply_measured(x, *scales, bits != EVERYTHING, single, out, memory[OF_STATISTICS:])
+
+
+OF_STACKS = int64(
+    *(MATRICES, MATRICES, LINE, LINE, int64, int64, boolean, LINES, int8[::1]),
+    *(float64[:, :, ::1], LONGS, INTS, LINE),
+)
+
+
+@jit(OF_STACKS)
 def multiply_stack(
     left, right, limits, of_pairs, bits, width, single, out, outcomes, numbers, wide, narrow, memory
 ):
@@ -196,40 +232,43 @@ def multiply_stack(
 
     width : how many bits integers have; 0 for norm scales, of `counting_limits`.
     bits : by which they grow; `EVERYTHING` if numbers are not rounded to integers; `TO_DECIDE` for those that
-    are decided here, with the limits of pairs of `decided_bits`.
+    the counting bound decides.
     outcomes : of each product, as `small_products` has them.
     numbers, wide, narrow, memory : scratch memory, of (2, m + n, k), (4, m + n), (5 + len(LEVELS), m + n) and
     `needed_by_stack(m, k, n)` numbers.
     """
-    stack, m, k = left.shape
-    x, magnitudes, totals = numbers[0], numbers[1], wide[3].view(np.float64)
-    exponent, total, square, scale, widths = narrow[0], wide[0], wide[1], narrow[1], narrow[2]
-    counts = narrow[5:] if bits == TO_DECIDE else narrow[5:5]  # which take half of the time of the statistics
-    reached = memory[: 2 * OCTAVES].reshape((2, OCTAVES))
-    words, of_product = memory[2 * OCTAVES : OF_STATISTICS].view(np.uint64), memory[OF_STATISTICS:]
-    worst = np.int64(WRITTEN)
-    for s in range(stack):
-        copy(left[s], x[:m])
-        copy(right[s], x[m:])
-        statistics_of_rows(
-            x.ctypes.data, 0, 8 * k, 8, 0, 1, k, exponent, total, square, counts, of_product, words
-        )
-        to, sums, grown = out[s * m : (s + 1) * m], (exponent, total, square, counts), bits
-        if width:
-            grown = take_width(exponent, width, scale, widths, bits)
-        else:
-            upper, lower = count(*sums, k, 0, m, m, len(x) - m, limits, scale, widths, reached)
-            if upper == np.inf:
-                grown = np.int64(-1)
-            elif bits == TO_DECIDE:
-                scratch = magnitudes, totals, narrow[3:5], to, words
-                grown = decided_bits(x, *sums, scale, limits, of_pairs, upper, lower, *scratch)
-        outcome = np.int64(UNDECIDED)
-        if grown >= 0:
-            if grown < EVERYTHING:
-                scale += np.int32(grown)
-                widths += np.int32(grown)
-            whole = grown != EVERYTHING
-            outcome = multiply_measured(x, exponent, scale, widths, whole, single, to, of_product)
-        outcomes[s], worst = outcome, max(worst, outcome)
+    m, x, worst = left.shape[1], numbers[0], np.int64(WRITTEN)
+    for s in range(left.shape[0]):
+        upper, lower = measure(left[s], right[s], limits, bits == TO_DECIDE, width, x, wide, narrow, memory)
+        grown = bits
+        if upper == np.inf:
+            grown = np.int64(-1)
+        elif bits == TO_DECIDE:
+            grown = counted_bits(upper, lower, limits)
+        outcomes[s] = finish(grown, x, narrow, single, out[s * m : (s + 1) * m], memory)
+        worst = max(worst, np.int64(outcomes[s]))
+    return worst
+
+
+@jit(OF_STACKS)
+def multiply_by_pairs(
+    left, right, limits, of_pairs, bits, width, single, out, outcomes, numbers, wide, narrow, memory
+):
+    """Write those products that `multiply_stack` leaves undecided; return the largest outcome of all.
+
+    Few programs have any, and compiling this takes as long as the rest.
+    """
+    m, x, worst, totals = left.shape[1], numbers[0], np.int64(WRITTEN), wide[3].view(np.float64)
+    words = memory[2 * OCTAVES : OF_STATISTICS].view(np.uint64)
+    sums, scratch = (narrow[0], wide[0], wide[1], narrow[5:]), (numbers[1], totals, narrow[3:5])
+    for s in range(left.shape[0]):
+        if outcomes[s] == UNDECIDED:
+            to = out[s * m : (s + 1) * m]
+            upper, lower = measure(left[s], right[s], limits, True, width, x, wide, narrow, memory)
+            grown = np.int64(-1)
+            if upper < np.inf:
+                given = *sums, narrow[1], limits, of_pairs, upper, lower
+                grown = bits_of_pairs(x, *given, *scratch, to, words)
+            outcomes[s] = finish(grown, x, narrow, single, to, memory)
+        worst = max(worst, np.int64(outcomes[s]))
     return worst

@@ -18,11 +18,11 @@ def for_numbers(signature):
 
 
 def for_all_numbers(*functions):
-    """A call for each kind of numbers that compiles such functions: what they share is compiled once."""
-    return tuple(partial(_compile_all, functions, kind) for kind in NUMBERS)
+    """A call for each kind of numbers that declares such functions, which share what they call."""
+    return tuple(partial(_declare_all, functions, kind) for kind in NUMBERS)
 
 
-def _compile_all(functions, kind):
+def _declare_all(functions, kind):
     for function in functions:
         function(kind)
 

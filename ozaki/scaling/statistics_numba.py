@@ -12,7 +12,9 @@ from numba import float64, int32, int64, uint64, void
 
 from multiword.runtime.addresses import (
     DOUBLES,
+    bytes_at,
     doubles_at,
+    longs_at,
     plus,
     read_double,
     read_single,
@@ -85,8 +87,8 @@ def add_numbers(row, i, exponent, total, square, counts, words):
 
     counts : without levels where nothing is to be certified: counting takes half of the time.
     """
-    e, bytes_ = np.int64(exponent[i]), words.view(np.uint8)
-    if e in (ZERO, NONFINITE):
+    e, bytes_ = np.int64(exponent[i]), bytes_at(words.ctypes.data, 8 * len(words))
+    if e == ZERO or e == NONFINITE:  # noqa: SIM109  numba takes longer for a tuple
         return
     some = (BITS - e) >> 1  # one factor might overflow
     one, other = POWERS[some + BIAS], POWERS[BITS - e - some + BIAS]
@@ -118,6 +120,13 @@ def add_numbers(row, i, exponent, total, square, counts, words):
                 flags += ((top - octaves[h]) & TOP) >> np.uint64(7)
             pairs = (flags & EVEN) + ((flags >> np.uint64(8)) & EVEN)
             counts[level, i] += np.int64((pairs * SUM_OF_FOUR) >> np.uint64(48))
+
+
+@jit(void(DOUBLES, int64, *SUMS, uint64[::1]), inner=True)
+def statistics_of_row(row, i, exponent, total, square, counts, words):
+    """Fill in the statistics of row i."""
+    begin_row(largest_magnitude(row), i, exponent, total, square, counts)
+    add_numbers(row, i, exponent, total, square, counts, words)
 
 
 @jit(void(*[int64] * 8, float64[::1]), inner=True)
@@ -152,10 +161,9 @@ def statistics_of_rows(
     if parts == 1 and single == 0 and inner_step == 8:
         for i in range(rows):
             row = doubles_at(real + i * row_step, inner)
-            begin_row(largest_magnitude(row), i, exponent, total, square, counts)
-            add_numbers(row, i, exponent, total, square, counts, words)
+            statistics_of_row(row, i, exponent, total, square, counts, words)
         return
-    largest, piece = words[WORDS:].view(np.int64), (step - APART) // parts
+    largest, piece = longs_at(words[WORDS:].ctypes.data, LINES), (step - APART) // parts
     for first in range(0, rows, LINES):
         many = min(np.int64(LINES), rows - first)
         for i in range(many):

@@ -115,6 +115,17 @@ with ThreadPoolExecutor(24) as pool:
 
 
 @needs_numba
+def test_only_what_is_called_is_compiled():
+    code = """
+import numpy as np, ozaki
+from multiword.runtime.jit import DECLARED
+ozaki.matmul(np.ones((8, 8)), np.ones((8, 8)))
+print({x.__name__ for x in DECLARED if x.overloads}, len(DECLARED) > 4)
+"""
+    assert run(code) == "{'multiply_stack'} True"
+
+
+@needs_numba
 def test_stacks_and_large_products_in_24_threads():
     """What is shared out among threads waits for no thread that waits for it."""
     rng = np.random.default_rng(1)
@@ -181,12 +192,21 @@ print(ozaki.random.default_rng(7).integers(-(1 << 62), 1 << 62, 40).tobytes().he
 """
 """Of one small compiled function, where a product has three: each takes seconds to compile."""
 
-THREE = """
+READY = """
+from multiword.runtime.jit import DECLARED
+for function in DECLARED: function.ready()
+"""
+"""Compiles the functions of all modules that are imported."""
+
+THREE = (
+    """
 import numpy as np, ozaki.rounding.digits, ozaki.random
 import ozaki.residues.split_numba
 x = ozaki.random.default_rng(7).integers(-(1 << 62), 1 << 62, (3, 40))
 print(ozaki.rounding.digits.round_digits(x, 50, -70).tobytes().hex())
 """
+    + READY
+)
 """Three small ones, of which two are called."""
 
 
@@ -274,7 +294,7 @@ class TestFiles:
 
     def test_settings_that_change_code_keep_files_of_their_own(self, tmp_path):
         """Beside the others, which stay."""
-        code = "import ozaki.random.philox_numba; print(1)"
+        code = "import ozaki.random.philox_numba" + READY
         for changed in ({}, {"NUMBA_OPT": "2"}):
             run(code, NUMBA_CACHE_DIR=str(tmp_path), **changed)
         names = [path.name.rsplit("-", 1)[0] for path in tmp_path.rglob("*.ozaki")]
@@ -321,7 +341,7 @@ class TestFiles:
                     file.write("# another comment\n")
             before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("code/*/*.ozaki")}
             run(
-                "import ozaki.random.philox_numba, ozaki.residues.split_numba",
+                "import ozaki.random.philox_numba, ozaki.residues.split_numba" + READY,
                 NUMBA_CACHE_DIR=str(tmp_path / "code"),
                 PYTHONPATH=str(tmp_path),
                 PYTHONSAFEPATH="1",

@@ -91,17 +91,17 @@ def emitted(kernel: Kernel, step: Callable[..., Any], arguments: int, result: An
 
 
 class Loops(NamedTuple):
-    """Functions that return compiled ones, and what compiled code may call itself."""
+    """Compiled functions, and what compiled code may call itself."""
 
-    split: Callable[[], Any]
-    multiply: Callable[[], Any]
+    split: Any
+    multiply: Any
     split_units: Any
     multiply_units: Any
 
 
 @cache
 def compile_loops(kernel: Kernel) -> Loops:
-    """Return the loops of a kernel, which compile, or load their code from disk, when they are asked for."""
+    """Return the loops of a kernel."""
     ROWS, COLUMNS, SIGNED, TILES = kernel.rows, kernel.columns, kernel.signed, kernel.tiles
     TILE = ROWS * COLUMNS
     FLIP, FLIP_TOP = (-0x7F7F7F7F7F7F7F80, 0x0080808080808080) if SIGNED else (0, -1 << 63)
@@ -130,7 +130,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         return inlined(named(function))
 
     def for_kernel(signature: Any) -> Any:
-        return lambda function: cache(lambda: jit(signature)(named(function)))
+        return lambda function: jit(signature)(named(function))
 
     @compiled
     def split_block(op, i, h, finite, block, factors, words):

@@ -125,7 +125,7 @@ def split(
     fields |= {"unit_rows": unit[0], "unit_inner": unit[1], "units": units}
     growth = {"real": matrix_step, "imaginary": matrix_step, "scales": 4 * rows, "out": packed.matrix_bytes}
     records = as_records(loops.Operand, stack, fields, growth)
-    compiled = loops.compile_loops(kernel).split()
+    compiled = loops.compile_loops(kernel).split
     counter = np.zeros(8, np.int64)
 
     def work(alive: Any = of) -> None:
@@ -272,7 +272,7 @@ class Product:
         if rounding is not None:
             fields, growth = fields | rounding.fields, growth | rounding.growth
         records = as_records(loops.Panels, self._stack, fields, growth)
-        compiled, counter = loops.compile_loops(self._kernel).multiply(), np.zeros(8, np.int64)
+        compiled, counter = loops.compile_loops(self._kernel).multiply, np.zeros(8, np.int64)
         digits, step = len(system.moduli) + 8, spaced(cut.unit_bytes)
         scratch = step * (system.products + 1) + cut.scratch_bytes(fields.get("blocks", 0))
 

@@ -14,7 +14,6 @@ import numpy as np
 from numba import boolean, float64, from_dtype, int64, none, typeof, uint8, uint64
 from numba.core.types import Array, Tuple
 
-from multiword.runtime.forking import to_the_end
 from multiword.runtime.jit import jit
 from ozaki.sums.exact.bins_numba import binned, integer_products, unbinned
 from ozaki.sums.exact.enclosure_numba import correlated, rounded_sums, rounded_variances
@@ -112,11 +111,11 @@ def _signature(function: Callable, dtype: np.dtype, pairs: bool) -> Any:
 
 @cache
 def loop(function: Callable, dtype: np.dtype, pairs: bool = False) -> Callable:
-    """Return a loop for arrays of this dtype, compiled in its first call; forks wait until it is.
+    """Return a loop for arrays of this dtype.
 
     pairs : whether y is such an array, too, in loops that take None for it.
     """
-    return to_the_end(lambda: jit(_signature(function, dtype, pairs))(function))
+    return jit(_signature(function, dtype, pairs))(function)
 
 
 ON_DEMAND = tuple(
