@@ -105,6 +105,7 @@ class Stream:
 
     def synchronize(self):
         assert self.capture is None, "a stream that is captured cannot be waited for"
+        self.gpu.waits += 1
 
     def is_capturing(self):
         return self.capture is not None

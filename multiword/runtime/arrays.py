@@ -32,10 +32,24 @@ def is_cupy(x: object) -> bool:
     >>> is_cupy(np.ones(3))
     False
     """
-    if type(x) is np.ndarray:  # most often
-        return False
+    type_of_x = type(x)
+    if type_of_x is np.ndarray or type_of_x is _cupys:  # most often
+        return type_of_x is _cupys
+    return _is_cupy_or_like_it(x)
+
+
+_cupys: type | None = None
+"""`cupy.ndarray`, once an array of it has been seen."""
+
+
+def _is_cupy_or_like_it(x: object) -> bool:
+    global _cupys
     kind = getattr(sys.modules.get("cupy"), "ndarray", None)  # None while another thread imports it
-    return kind is not None and isinstance(x, kind)
+    if kind is None or not isinstance(x, kind):
+        return False
+    if type(x) is kind:
+        _cupys = kind
+    return True
 
 
 def namespace(x: Array) -> ModuleType:

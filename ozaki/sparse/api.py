@@ -55,7 +55,9 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None
     Raises
     ------
     TypeError : another format; arrays that are not numbers, or on different devices.
-    ValueError : shapes that do not fit; an index out of range.
+    ValueError : shapes that do not fit; an index out of range. A GPU is waited for to tell of it in the first
+        product with these indices alone: one that is written there later gives NaN, and the error comes with
+        the next product.
 
     References
     ----------

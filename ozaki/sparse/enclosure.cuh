@@ -40,48 +40,13 @@ struct Enclosure {
     }
 };
 
-/* A sum that is added up quickly, as in `sums_numba`; `total` is that of the magnitudes, T.
-
-   A merge rounds two sums of `low`, of at most (2n + 5)·uT for n terms. What five merges lose, (20n + 50)·u²T, is less
-   than what MERGED terms more add to the bound there, 4(n + 1)²·u²T. */
-struct QuickSum {
-    double high, low, total;
-
-    static const int MERGED = 8;
-
-    __device__ __forceinline__ void add_product(double x, double y) {
-        const double p = x * y, sum = high + p, z = sum - high;
-        low += (high - (sum - z)) + __fma_rn(x, y, -z);
-        high = sum;
-        total += fabs(p);
-    }
-
-    __device__ __forceinline__ void merge(const QuickSum &other) {
-        const double rest = two_sum(&high, other.high);
-        low = (low + other.low) + rest;
-        total += other.total;
-    }
-
-    /* What both ends of the sum of 1 + count terms round to, or NaN. */
-    __device__ __forceinline__ double rounded(long long count, bool single) const {
-        if (count > LONGEST) return not_a_number();
-        const double terms = (double)(count + 1) * 0x1p-52;
-        double bound = __fma_rn(total * terms, terms, UNDERFLOW);
-        if (single) bound += fabs(high) * 0x1p-50;
-        double above = high + (low + bound), below = high + (low - bound);
-        if (single) above = widened(narrowed(above)), below = widened(narrowed(below));
-        return above == below ? above : not_a_number();
-    }
-};
-
 /* The first of so many lanes gets the sum of all. Every thread of the warp takes part. */
-template <int lanes, class Sum> __device__ __forceinline__ void add_lanes(Sum *sum) {
+template <int lanes> __device__ __forceinline__ void add_lanes(Enclosure *sum) {
 #pragma unroll
     for (int o = lanes / 2; o; o /= 2) {
-        auto [high, low, third] = *sum;
-        high = __shfl_down_sync(0xffffffffu, high, o, lanes);
-        low = __shfl_down_sync(0xffffffffu, low, o, lanes);
-        third = __shfl_down_sync(0xffffffffu, third, o, lanes);
-        sum->merge({high, low, third});
+        const double high = __shfl_down_sync(0xffffffffu, sum->high, o, lanes);
+        const double low = __shfl_down_sync(0xffffffffu, sum->low, o, lanes);
+        const double error = __shfl_down_sync(0xffffffffu, sum->error, o, lanes);
+        sum->merge({high, low, error});
     }
 }

@@ -1,4 +1,4 @@
-"""The limits of quick sums of products (`sums_numba`, `enclosure.cuh`), on a CPU and on a GPU."""
+"""The limits of quick sums of products (`sums_numba`)."""
 
 LONGEST = 1 << 24
 """Terms up to which the bound of a quick sum holds, with the roundings of the bound itself."""

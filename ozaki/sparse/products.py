@@ -68,8 +68,9 @@ def _enclosed(
     matrix, x = terms[0]
     single, plain = real_dtype(dtype) == np.float32, len(terms) == 1 and len(addends) < 2
     if is_cupy(matrix.values):
-        found = rows_on_device(matrix, x, addends, dtype) if plain else None
-        return found or (namespace(x).full((shape[0], x.shape[1]), np.nan, dtype), True)
+        if plain and (found := rows_on_device(matrix, x, addends, dtype)) is not None:
+            return found, False
+        return namespace(x).full((shape[0], x.shape[1]), np.nan, dtype), True
     if compiled(LOOPS) is None:
         return np.full((shape[0], x.shape[1]), np.nan, dtype), shape[0]
     out, parts = np.empty(shape), shape[1] // x.shape[1]
@@ -124,14 +125,11 @@ def product_with_vector(matrix: Matrix, x: Array) -> Array:
     dtype = result_dtype(matrix.values, x)
     found = None
     if matrix.shape[0]:  # the shortest way, which most products take
-        found = _on_device(matrix, x, dtype) if is_cupy(x) else _in_one_loop(matrix, x, dtype)
+        if is_cupy(x):
+            found = rows_on_device(in_rows(matrix), x, (), dtype)
+        else:
+            found = _in_one_loop(matrix, x, dtype)
     return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0] if found is None else found
-
-
-def _on_device(matrix: Matrix, x: Array, dtype: np.dtype) -> Array | None:
-    """Return Ax on a GPU; None where that takes more than the kernel."""
-    found = rows_on_device(in_rows(matrix), x, (), dtype)
-    return None if found is None or found[1] else found[0]
 
 
 def _in_one_loop(matrix: Matrix, x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:

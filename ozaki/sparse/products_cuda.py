@@ -1,24 +1,32 @@
-"""Sums of the rows of sparse products on a GPU: one kernel over rows and columns."""
+"""Sums of the rows of sparse products on a GPU: a kernel over rows and columns, and one for what it leaves.
+
+A call waits for the device when it is the first with these indices, and raises an error if one is out of
+range. Later ones do not: an index that has become so since gives NaN, and the next call raises the error.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import ctypes
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
+from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy, to_float64
-from multiword.runtime.kernels import Instance, Kernel
+from multiword.runtime.kernels import Instance, Kernel, Struct, members
 from multiword.runtime.readback import Readback
-from ozaki.sparse.limits import LONGEST, UNDERFLOW
 from ozaki.sparse.matrices import Matrix, out_of_range
 from ozaki.sums.exact.extraction import TINY
+from ozaki.sums.exact.fixed_point import FLAG_CONSTANTS, DigitRange
 
-_THREADS = 256
+_THREADS, _EXACT_THREADS, _BLOCKS = 256, 128, 8
+"""Of a block of each kernel, and blocks of the second for each multiprocessor."""
+
 _INDICES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
 _NUMBERS = {
     np.dtype(kind): "float" if kind in (np.float32, np.complex64) else "double"
@@ -26,17 +34,29 @@ _NUMBERS = {
 }
 """What the kernel reads, and the type of its parts."""
 
-_LANES = (1, 2, 4, 8, 32)
+_LANES = (1, 2, 4, 8, 16, 32)
+"""Threads that share an element."""
+
+_EACH = 3.6
+"""Entries of a row for each of them, where there are enough rows."""
+
 _ENOUGH = 1 << 18
-"""Threads that keep a GPU busy: with so many, each takes more entries, and there is less to merge."""
+"""Threads that keep a GPU busy: below, rows of two entries more have another."""
+
+_FURTHEST = (1 << 31) - (1 << 9)
+"""Entries, and numbers of x, that kernels count in 32 bits: a thread looks a little beyond its row."""
+
+_REMEMBERED = 4096
+"""Matrices whose indices are known to have been in range."""
+
+LIMITS = {"TINY": repr(TINY)}
+"""The constant of `enclosure.cuh`."""
+
+_DIGITS = DigitRange.of(FORMATS["fp64"])
 
 
-LIMITS = {"TINY": repr(TINY), "UNDERFLOW": repr(UNDERFLOW), "LONGEST": LONGEST}
-"""Constants of `enclosure.cuh`."""
-
-
-def _constants(
-    lanes: int, index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype
+def _kinds(
+    index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype
 ) -> dict[str, Any]:
     return {
         "INDEX": _INDICES[index],
@@ -45,41 +65,79 @@ def _constants(
         "ADDEND": _NUMBERS[addend],
         "RESULT": _NUMBERS[result],
         "PARTS": 2 if value.kind == "c" else 1,
-        "LANES": lanes,
-        **LIMITS,
     }
 
 
-_ADD_ROWS = Kernel(
-    "add_sparse_rows",
-    Path(__file__).with_name("rows.cu"),
-    tuple(
-        _constants(lanes, *map(np.dtype, kinds))
-        for lanes, kinds in (
-            (1, "idddd"),
-            (2, "lfddd"),
-            (4, "iffff"),
-            (8, "iDDDD"),
-            (32, "ldDDD"),
-            (1, "iFFFF"),
-        )
-    ),
-    equals="ozaki.definition.sums.rounded_dot",
+def _constants(lanes: int, wide: bool, vector: bool, kinds: Sequence[np.dtype]) -> dict[str, Any]:
+    form = {"LANES": lanes, "OFFSET": "long long" if wide else "int", "VECTOR": int(vector)}
+    return {**_kinds(*kinds), **form, **LIMITS}
+
+
+def _exact_constants(kinds: Sequence[np.dtype]) -> dict[str, Any]:
+    target = FORMATS["fp64" if _NUMBERS[kinds[-1]] == "double" else "fp32"]
+    digits = {"DIGITS": _DIGITS.digits, "LOWEST": f"({_DIGITS.exponent})", "BELOW": 0, "ABOVE": 0}
+    formats = {"RESULT_PRECISION": target.precision, "RESULT_SMALLEST": f"({target.last_place})"}
+    flags = {**FLAG_CONSTANTS, "INVALID": "256u"}
+    return {**_kinds(*kinds), **digits, **formats, **flags, "THREADS": _EXACT_THREADS}
+
+
+class SparseSizes(Struct):
+    """`sizes.cuh`."""
+
+    _fields_ = (
+        *members(ctypes.c_longlong, "rows", "width", "stored", "columns"),
+        ("imaginary", ctypes.c_double),
+    )
+
+
+_INSTANCES = tuple(
+    (_constants(lanes, wide, vector, dtypes), _exact_constants(dtypes))
+    for lanes, wide, vector, kinds in (
+        (1, False, True, "idddd"),
+        (2, True, True, "lfddd"),
+        (4, False, False, "iffff"),
+        (8, True, False, "iDDDD"),
+        (32, False, False, "ldDDD"),
+        (1, False, False, "iFFFF"),
+    )
+    for dtypes in [tuple(map(np.dtype, kinds))]
+)
+_ADD_ROWS, _ADD_EXACTLY = (
+    Kernel(
+        name,
+        Path(__file__).with_name(file),
+        tuple(constants[i] for constants in _INSTANCES),
+        (SparseSizes,),
+        equals="ozaki.definition.sums.rounded_dot",
+    )
+    for i, (name, file) in enumerate(
+        (("add_sparse_rows", "rows.cu"), ("add_sparse_rows_exactly", "rows_exactly.cu"))
+    )
 )
 
-_flags: defaultdict[int, list[Readback]] = defaultdict(list)
-"""By device: zeros for the kernel's flags, of no call that is under way."""
+_in_range: set[tuple[Any, ...]] = set()
+"""Where indices lie, and of what matrices, that were in range when they were first read."""
 
 
-def rows_on_device(
-    matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np.dtype
-) -> tuple[Array, bool] | None:
-    """Return initial + A·x in a dtype, NaN where that is undecided, and whether any of it is.
+@cache
+def _invalid(device: int) -> Readback:
+    """Return the number that all kernels on a device make 1 where an index is out of range."""
+    return Readback(1, np.uint32)
+
+
+def _raise_invalid(invalid: Readback) -> None:
+    if (seen := invalid.glance())[0]:
+        seen[0] = 0
+        raise out_of_range()
+
+
+def rows_on_device(matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np.dtype) -> Array | None:
+    """Return initial + A·x in a dtype, each element rounded once.
 
     None where entries do not lie row by row, or numbers are not of the kernel's dtypes.
 
     x : (n,) or (n, k). addends : nothing, or an array of the result's shape. dtype : one of the four of
-        results. ValueError for an index out of range.
+        results. ValueError for an index out of range, in this call or in an earlier one.
     """
     values, (pointers, indices) = matrix.values, matrix.indices
     if not matrix.row_by_row or values.dtype not in _NUMBERS:
@@ -87,50 +145,55 @@ def rows_on_device(
     sides = [side for y in (x, *addends) if (side := _numbers(y, dtype)) is not None]
     if len(sides) < 1 + len(addends):
         return None
-    cupy, addend = import_cupy(), sides[-1].dtype
+    cupy = import_cupy()
     if pointers.dtype != indices.dtype:
         pointers, indices = (part.astype(np.int64) for part in (pointers, indices))
     pointers, indices, values = map(cupy.ascontiguousarray, (pointers, indices, values))
     stored, tail = min(len(indices), len(values)), x.shape[1:]
-    kinds = indices.dtype, values.dtype, sides[0].dtype, addend, dtype
-    launch, grid, numbers = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
+    kinds = indices.dtype, values.dtype, sides[0].dtype, sides[-1].dtype, dtype
+    launch, exactly, grid, sizes = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
     out = cupy.ndarray((matrix.shape[0], *tail), dtype)
-    free = _flags[out.data.device_id]
-    flags = free.pop() if free else Readback(2, np.uint32)
+    invalid = _invalid(out.data.device_id)
+    _raise_invalid(invalid)
     initial = sides[1] if addends else np.uint64(0)
-    launch(grid, (_THREADS,), (pointers, indices, values, sides[0], initial, out, *numbers, flags.address))
-    flags.send()
-    seen = flags.look()
-    undecided, invalid = seen.tolist()
-    seen[:] = 0
-    free.append(flags)
-    if invalid:
-        raise out_of_range()
-    return out, bool(undecided)
+    arguments = pointers, indices, values, sides[0], initial, out, sizes
+    launch(grid, (_THREADS,), (*arguments, invalid.address))
+    exactly((_BLOCKS * multiprocessors(),), (_EXACT_THREADS,), arguments)
+    where = (out.data.device_id, pointers.data.ptr, indices.data.ptr, stored, matrix.shape, indices.dtype)
+    if where not in _in_range:
+        cupy.cuda.get_current_stream().synchronize()
+        _raise_invalid(invalid)
+        if where[1:3] == tuple([part.data.ptr for part in matrix.indices]):  # no copies, which are gone soon
+            if len(_in_range) >= _REMEMBERED:
+                _in_range.clear()
+            _in_range.add(where)
+    return out
 
 
 @lru_cache(1024)
 def _prepared(
     shape: tuple[int, int], stored: int, tail: tuple[int, ...], conjugate: bool, kinds: tuple[np.dtype, ...]
-) -> tuple[Instance, tuple[int], list[Any]]:
-    """Return the kernel of a product, its grid, and the numbers among its arguments.
+) -> tuple[Instance, Instance, tuple[int], SparseSizes]:
+    """Return the kernels of a product, the grid of the first, and what both are told of it.
 
-    tail : what comes after the rows in the result's shape. kinds : dtypes, as of `_constants`.
+    tail : what comes after the rows in the result's shape. kinds : dtypes, as of `_kinds`.
     """
     k = prod(tail) * (2 if kinds[-1].kind == "c" else 1)
-    lanes = _lanes(stored, shape[0], k)
-    sizes = [np.int64(n) for n in (*shape, stored, k)]
-    instance = _ADD_ROWS.instance(**_constants(lanes, *kinds))
-    return instance, (-(-shape[0] * k * lanes // _THREADS),), [*sizes, np.float64(-1.0 if conjugate else 1.0)]
+    lanes = _lanes(stored / max(1, shape[0]), shape[0], k)
+    wide = max((2 if kinds[1].kind == "c" else 1) * stored, shape[1] * k) > _FURTHEST
+    launch = _ADD_ROWS.instance(**_constants(lanes, wide, k == 1, kinds))
+    exactly = _ADD_EXACTLY.instance(**_exact_constants(kinds))
+    sign = -1.0 if conjugate else 1.0
+    sizes = SparseSizes(rows=shape[0], width=shape[1], stored=stored, columns=k, imaginary=sign)
+    grid = (-(-shape[0] * k * lanes // _THREADS),)
+    return launch, exactly, grid, sizes
 
 
-def _lanes(entries: int, rows: int, k: int) -> int:
-    """Return how many threads share an element."""
+def _lanes(mean: float, rows: int, k: int) -> int:
+    """Return how many threads share an element, of rows of so many entries on average."""
     if k >= 8:  # neighbouring threads have neighbouring columns
         return 1
-    most = entries / max(1, rows) / 2
-    if rows * k * 8 >= _ENOUGH:
-        most = min(most, 8)
+    most = min(mean / _EACH, 16) if rows * k * 8 >= _ENOUGH else mean / 2
     return max(n for n in _LANES if n == 1 or n <= most)
 
 

@@ -55,15 +55,35 @@ def test_zeros_specials_and_invalid_indices():
     there = sparse.csr_matrix(host)
     for x in (np.ones(3), np.zeros(3), np.full(3, 2.0**-1000)):
         assert ozaki.matmul(there, cupy.asarray(x)).get().tobytes() == ozaki.matmul(host, x).tobytes()
-    before = int(there.indptr[1]), int(there.indices[0])
-    there.indptr[1] = 9
-    for index in before[1], 3:
-        there.indices[0] = index
+    for name, place, wrong in (("indptr", 1, 9), ("indices", 0, 3)):
+        part = getattr(there, name)
+        before = int(part[place])
+        part[place] = wrong
+        new = sparse.csr_matrix((there.data, there.indices.copy(), there.indptr.copy()), shape=(5, 3))
+        with pytest.raises(ValueError, match="out of range"):
+            ozaki.matmul(new, cupy.ones(3))
+        assert cupy.isnan(ozaki.matmul(there, cupy.ones(3))[0])  # whose indices were read before they changed
+        part[place] = before
+        cupy.cuda.Device().synchronize()
         with pytest.raises(ValueError, match="out of range"):
             ozaki.matmul(there, cupy.ones(3))
-        there.indptr[1] = before[0]
-    there.indices[0] = before[1]
-    assert ozaki.matmul(there, cupy.ones(3)).get().tobytes() == ozaki.matmul(host, np.ones(3)).tobytes()
+        assert ozaki.matmul(there, cupy.ones(3)).get().tobytes() == ozaki.matmul(host, np.ones(3)).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_what_bounds_leave_undecided(dtype):
+    """Of rows short and long, whose sums are tiny beside their terms: they are added up exactly."""
+    cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
+    rng, tiny = np.random.default_rng(3), dtype(2.0**-100)
+    rows = [rng.standard_normal(n).astype(dtype) for n in (1, 2, 300_000, 5, 40)]
+    values = np.concatenate([np.concatenate([x, [tiny], -x[::-1]]) for x in rows])
+    pointers = np.cumsum([0, *(2 * len(x) + 1 for x in rows)])
+    host = ss.csr_matrix((values, np.arange(len(values)) % 7, pointers), shape=(5, 7))
+    there = sparse.csr_matrix(host)
+    for x in (np.ones(7, dtype), np.linspace(1, 2, 14).reshape(7, 2).astype(dtype)):
+        expected = ozaki.matmul(host, x)
+        assert np.abs(expected).max() < 1e9
+        assert ozaki.matmul(there, cupy.asarray(x)).get().tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("n", [1, 1000, 300_000])

@@ -28,6 +28,8 @@ using std::isfinite; using std::max; using std::min;
 #define __global__
 #define __constant__ static
 #define __forceinline__
+#define __noinline__
+#define finite is_finite /* a function of some C libraries */
 #define __restrict__
 #define __shared__ static
 #define __launch_bounds__(...)
@@ -71,6 +73,18 @@ static int __shfl_sync(unsigned, int x, int from, int width) {
 }
 static int __any_sync(unsigned, int x) {
     return exchange(x, [](double *of, int) { return (int)(std::count(of, of + 32, 0) < 32); });
+}
+static int __syncthreads_or(int x) {
+    exchanged[threadIdx.x] = x;
+    __syncthreads();
+    const int some = std::count(exchanged, exchanged + blockDim.x, 0) < blockDim.x;
+    __syncthreads();
+    return some;
+}
+template <class T, class U> static T atomicAdd(T *x, U y) { return __atomic_fetch_add(x, (T)y, 0); }
+template <class T, class U> static T atomicOr(T *x, U y) { return __atomic_fetch_or(x, (T)y, 0); }
+static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+    return (unsigned __int128)x * y >> 64;
 }
 static int __clzll(unsigned long long x) { return __builtin_clzll(x); }
 static unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {

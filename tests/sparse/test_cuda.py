@@ -25,9 +25,12 @@ def gpu(monkeypatch, emulated):
     for name in ("isnan", "isfinite", "flatnonzero"):
         setattr(gpu.cupy, name, getattr(np, name))
     gpu.cupy.array = lambda x, dtype=None: gpu.asarray(np.array(x, dtype))
-    gpu.cupy.ascontiguousarray = lambda x: gpu.asarray(np.ascontiguousarray(x))
+    gpu.cupy.ascontiguousarray = lambda x: x if x.flags.c_contiguous else gpu.asarray(x.copy("C"))
     gpu.cupy.zeros = lambda shape, dtype=float: gpu.asarray(np.zeros(shape, dtype))
     monkeypatch.setattr(products_cuda, "_THREADS", 32)
+    monkeypatch.setattr(products_cuda, "_EXACT_THREADS", 32)
+    monkeypatch.setattr(products_cuda, "_in_range", set())
+    products_cuda._invalid.cache_clear()
     monkeypatch.setattr(vectors_cuda, "_THREADS", 64)
     for name in ("_dots", "_add"):
         constants = dict(getattr(vectors_cuda, name).constants) | {"THREADS": 64}
@@ -63,7 +66,22 @@ def test_products(gpu, compiled, of_matrix, of_x, mean):
     assert product_with_vector(matrix, columns[:, 1]).tobytes() == ozaki.matmul(a, x[:, 1]).tobytes()
     expected = ozaki.matmul(a, x)
     assert rounded_products([(matrix, columns)], [], expected.dtype).tobytes() == expected.tobytes()
-    assert set(compiled.launched) == {"add_sparse_rows"}
+    assert set(compiled.launched) == {"add_sparse_rows", "add_sparse_rows_exactly"}
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.complex64, pytest.param(np.float32, marks=pytest.mark.slow)]
+)
+def test_what_is_added_up_exactly(gpu, dtype):
+    """Of sums that are tiny beside their terms, and have either sign."""
+    rng, n = np.random.default_rng(4), 12
+    values, tiny = rng.standard_normal((40, n)).astype(dtype), rng.standard_normal((40, 1)) * 2.0**-90
+    a = ss.csr_array(np.hstack([values, tiny.astype(dtype), -values[:, ::-1]]))
+    ones, matrix = np.ones(2 * n + 1, dtype), there(gpu, a)
+    expected = ozaki.matmul(a, ones)
+    assert np.abs(expected).max() < 2.0**-80
+    assert (expected.real < 0).any()
+    assert product_with_vector(matrix, gpu.asarray(ones)).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +89,7 @@ def test_products(gpu, compiled, of_matrix, of_x, mean):
     [([0, 2, 4, 4], 3), ([0, 2, 4, 4], -1), ([0, 3, 2, 4], 0), ([1, 2, 4, 4], 0), ([0, 2, 4, 5], 0)],
 )
 def test_invalid_indices(gpu, pointers, index):
-    """After an invalid product a valid one is computed: the flags are zeros again."""
+    """After an invalid product a valid one is computed: the flag is zero again."""
     indices, x = np.array([0, 1, 2, index], np.int32), gpu.asarray(np.ones(3))
     for given in (np.array(pointers, np.int32), np.array([0, 2, 3, 3], np.int32)):
         parts = gpu.asarray(given), gpu.asarray(indices)
@@ -83,11 +101,19 @@ def test_invalid_indices(gpu, pointers, index):
                 product_with_vector(matrix, x)
 
 
-def test_one_wait(gpu):
-    """A product waits for the device once, for both of its flags."""
+def test_a_matrix_is_waited_for_once(gpu):
+    """To tell of indices that are out of range; what becomes so later is told by the next product."""
     matrix, x = there(gpu, ss.csr_array(np.eye(3))), gpu.asarray(np.ones(3))
     before = gpu.waits
-    product_with_vector(matrix, x)
+    for _ in range(2):
+        assert product_with_vector(matrix, x).tolist() == [1.0] * 3
+        assert gpu.waits == before + 1
+    matrix.indices[1][1] = 3
+    assert np.isnan(product_with_vector(matrix, x)).tolist() == [False, True, False]
+    matrix.indices[1][1] = 1
+    with pytest.raises(ValueError, match="out of range"):
+        product_with_vector(matrix, x)
+    assert product_with_vector(matrix, x).tolist() == [1.0] * 3
     assert gpu.waits == before + 1
 
 
@@ -95,9 +121,11 @@ def test_the_high_part_of_a_sum_may_cancel(gpu):
     """What is left to be rounded to float32 is in the low part, and no tie: it is left to exact sums."""
     a = np.zeros((3, 5), np.float32)  # with rows so short on average that a thread has one
     a[0] = 2.0**-53, 1.0, 2.0**-77, -1.0, 2.0**-106
-    matrix, ones = there(gpu, ss.csr_array(a)), gpu.asarray(np.ones(5, np.float32))
-    _, undecided = products_cuda.rows_on_device(matrix, ones, (), np.dtype(np.float32))
-    assert undecided
+    a[1] = 1.0, 2.0, 3.0, 4.0, 5.0
+    ones = np.ones(5, np.float32)
+    matrix = there(gpu, ss.csr_array(a))
+    found = products_cuda.rows_on_device(matrix, gpu.asarray(ones), (), np.dtype(np.float32))
+    assert found.tobytes() == ozaki.matmul(ss.csr_array(a), ones).tobytes()
 
 
 def test_captures_are_refused(gpu, monkeypatch):
@@ -130,11 +158,11 @@ def test_vectors(gpu, compiled, n):
 
 
 def test_iterates(gpu):
-    """Of conjugate gradients, which wait for the device three times an iteration."""
+    """Of conjugate gradients, which wait for the device twice an iteration."""
     a, b, waits = ss.csr_array(laplacian(4)), np.random.default_rng(2).standard_normal(16), []
     matrix = there(gpu, a)
     operator = SimpleNamespace(shape=a.shape, dtype=a.dtype, matvec=lambda x: product_with_vector(matrix, x))
     found = []
     cg(operator, gpu.asarray(b), maxiter=2, callback=lambda x: (found.append(x), waits.append(gpu.waits)))
     assert [x.tobytes() for x in found] == [x.tobytes() for x in iterates(cg, a, b, maxiter=2)]
-    assert np.diff(waits).tolist() == [3]
+    assert np.diff(waits).tolist() == [2]
