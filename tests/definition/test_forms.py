@@ -144,6 +144,7 @@ def test_a_form_has_the_bits_of_the_definition_and_takes_nothing_else(module, fo
     assert callable(getattr(import_module(f"ozaki.definition.{page}"), function))
     assert {(module, form, variant) for variant in variants(module, form)} <= reached(equal)
     for one in variants(module, form).values():
+        one.ready()
         (signature,) = one.signatures
         for other in (np.float16, np.complex128):
             with pytest.raises(TypeError):
