@@ -105,7 +105,7 @@ class Stream:
 
     def synchronize(self):
         assert self.capture is None, "a stream that is captured cannot be waited for"
-        self.gpu.waits += 1
+        self.gpu.synchronized += 1
 
     def is_capturing(self):
         return self.capture is not None
@@ -158,8 +158,8 @@ class Gpu:
 
     Attributes
     ----------
-    captures, launches, moves, waits, executables : graphs captured and replayed, kernels of graphs given
-        other arguments, events waited for, and graphs that are there now.
+    captures, launches, moves, waits, synchronized, executables : graphs captured and replayed, kernels of
+        graphs given other arguments, events and streams waited for, and graphs that are there now.
     log : what was asked of streams, in order.
     failing : errors that the next calls of a routine of the driver raise, by its name.
     number, memory, multiprocessors, capability : of the device; bytes in all.
@@ -176,7 +176,7 @@ class Gpu:
         self.memory, self.multiprocessors, self.number = memory, multiprocessors, next(NUMBERS)
         self.capability = capability
         self.handles, self.log, self.failing = {}, [], {}
-        self.captures = self.launches = self.moves = self.waits = 0
+        self.captures = self.launches = self.moves = self.waits = self.synchronized = 0
         self.called, self.executables = Counter(), {}
         self.allocator = MemoryPool().malloc
         self.of_graphs = MemoryPool()

@@ -104,17 +104,17 @@ def test_invalid_indices(gpu, pointers, index):
 def test_a_matrix_is_waited_for_once(gpu):
     """To tell of indices that are out of range; what becomes so later is told by the next product."""
     matrix, x = there(gpu, ss.csr_array(np.eye(3))), gpu.asarray(np.ones(3))
-    before = gpu.waits
+    before = gpu.synchronized
     for _ in range(2):
         assert product_with_vector(matrix, x).tolist() == [1.0] * 3
-        assert gpu.waits == before + 1
+        assert gpu.synchronized == before + 1
     matrix.indices[1][1] = 3
     assert np.isnan(product_with_vector(matrix, x)).tolist() == [False, True, False]
     matrix.indices[1][1] = 1
     with pytest.raises(ValueError, match="out of range"):
         product_with_vector(matrix, x)
     assert product_with_vector(matrix, x).tolist() == [1.0] * 3
-    assert gpu.waits == before + 1
+    assert gpu.synchronized == before + 1
 
 
 def test_the_high_part_of_a_sum_may_cancel(gpu):
