@@ -3,13 +3,13 @@
     python -m benchmarks.two_networks --json benchmarks/results/two_networks_cpu.json
     python -m benchmarks.two_networks --size full --device cuda --json FILE
 
-Ten steps of AdamW with warm-up and clipping, dropout on, in `reproducible(everything=True)` with
+Ten steps of AdamW with warm-up and clipping, dropout on, in `reproducible(everything=True)`, without and with
 `ExactGradients`: with one thread and two, with the instructions of other CPUs (PyTorch's, OpenBLAS's), the
 batch at once and in four parts, each in a process of its own; and with the parts divided between two workers
-(gloo, or NCCL and two GPUs). All have to end in one fingerprint, of both models and of what their optimizers
-keep; of two workers, whose running statistics are of their own samples, of parameters instead of models.
-Beside them PyTorch's own: seconds of a step, on a CPU of
-processor time, since other work on the machine is not theirs, and the peak of the process's memory.
+(gloo, or NCCL and two GPUs). With exact gradients all have to end in one fingerprint, of both models and of
+what their optimizers keep; of two workers, whose running statistics are of their own samples, of parameters
+instead of models. Without, all that train on the batch at once. Beside them PyTorch's own: seconds of a step,
+on a CPU of processor time, since other work on the machine is not theirs, and the process's peak of memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """What differs between runs on a CPU; a GPU has those in ON_GPUS."""
 
-MODES = "PyTorch", "everything=True"
+MODES = PYTORCH, ALONE, EXACT = "PyTorch", "everything=True", "everything=True, ExactGradients"
 
 ON_GPUS = "1 thread", "4 parts of the batch", "4 parts, 2 workers"
 
@@ -97,7 +97,7 @@ def resnet(size: str, device: str) -> tuple[nn.Module, Batches]:
 
 
 def trained(
-    make: Any, size: str, device: str, parts: int, native: bool
+    make: Any, size: str, device: str, parts: int, mode: str
 ) -> tuple[nn.Module, torch.optim.Optimizer, list[float]]:
     """Return a model and its optimizer after all steps, and seconds of each."""
     rank, workers = (distributed.get_rank(), distributed.get_world_size()) if _is_worker() else (0, 1)
@@ -105,23 +105,23 @@ def trained(
     model, batch = make(size, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
     warm_up = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM))
-    gradients, seconds = ozaki.torch.ExactGradients(model.parameters()), []
+    gradients = ozaki.torch.ExactGradients(model.parameters()) if mode == EXACT else None
+    seconds = []
     clock = time.perf_counter if device == "cuda" else time.process_time
     for step in range(STEPS):
         x, y = batch(step)
         start = clock()
         optimizer.zero_grad()
         for first, inputs, targets in [*cut(x, y, parts)][rank::workers]:
-            with nullcontext() if native else gradients.part(first, len(inputs)):
+            with gradients.part(first, len(inputs)) if gradients else nullcontext():
                 loss = F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="sum")
                 (loss / y.numel()).backward()
-        if workers > 1 and native:
+        if gradients:
+            gradients.all_reduce() if workers > 1 else None
+            gradients.write()
+        elif workers > 1:
             for p in model.parameters():
                 distributed.all_reduce(p.grad)
-        elif workers > 1:
-            gradients.all_reduce()
-        if not native:
-            gradients.write()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         warm_up.step()
@@ -138,24 +138,24 @@ def cut(x: Tensor, y: Tensor, parts: int) -> Iterator[tuple[int, Tensor, Tensor]
         yield first, x[first : first + n], y[first : first + n]
 
 
-def run(size: str, device: str, threads: int, parts: int, native: bool) -> dict[str, Any]:
+def run(size: str, device: str, threads: int, parts: int, mode: str) -> dict[str, Any]:
     """Train both networks here, and return fingerprints, seconds of a step and the peak of memory."""
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
     BatchNorm.at_once = SIZES[size]["batch"] // 4
     row: dict[str, Any] = {}
-    mode = nullcontext() if native else ozaki.torch.reproducible(dtypes=torch.float32, everything=True)
+    ours = ozaki.torch.reproducible(dtypes=torch.float32, everything=True)
     whole, parameters = [], []
-    with mode:
+    with ours if mode != PYTORCH else nullcontext():
         for name, make in {"gpt": gpt, "resnet": resnet}.items():
-            model, optimizer, seconds = trained(make, size, device, parts, native)
+            model, optimizer, seconds = trained(make, size, device, parts, mode)
             whole.append([model.state_dict(), optimizer])
             parameters.append([dict(model.named_parameters()), optimizer])
             row[name] = round(median(seconds[2:]), 4)
     row |= {"fingerprint": ozaki.fingerprint(whole), "parameters": ozaki.fingerprint(parameters)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if device == "cuda":  # of PyTorch's memory, and of CuPy's, where what is between is
-        pool = import_cupy().get_default_memory_pool() if not native else None
+        pool = import_cupy().get_default_memory_pool() if mode != PYTORCH else None
         peak = (torch.cuda.max_memory_allocated() + (pool.total_bytes() if pool else 0)) / 2**20
     row["MiB"] = round(peak)
     return row
@@ -178,11 +178,10 @@ def work(rank: int, folder: str, workers: int, device: str, given: tuple[Any, ..
     distributed.destroy_process_group()
 
 
-def in_a_process(options: argparse.Namespace, native: bool, setting: dict[str, Any]) -> dict[str, Any]:
+def in_a_process(options: argparse.Namespace, mode: str, setting: dict[str, Any]) -> dict[str, Any]:
     threads, parts, workers = (setting.get(name, 1) for name in ("threads", "parts", "workers"))
     command = [sys.executable, "-m", "benchmarks.two_networks", "--size", options.size, "--device"]
-    command += [options.device, "--run", str(threads), str(parts), str(workers)]
-    command += ["--native"] if native else []
+    command += [options.device, "--mode", mode, "--run", str(threads), str(parts), str(workers)]
     environment = {**os.environ, **setting.get("environment", {}), "OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -197,12 +196,15 @@ def measure(options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
         chosen = {name: SETTINGS[name] for name in ON_GPUS[: 3 if several else 2]}
     for name, setting in chosen.items():
         for mode in MODES:
-            rows.append({"mode": mode, "setting": name, **in_a_process(options, mode == MODES[0], setting)})
+            if mode == ALONE and setting.get("parts", 1) > 1:
+                continue  # gradients of parts are rounded, and so depend on the cut
+            rows.append({"mode": mode, "setting": name, **in_a_process(options, mode, setting)})
             print(rows[-1], flush=True)
         yield rows
-    ours = [r for r in rows if r["mode"] == MODES[1]]
-    alone = {r["fingerprint"] for r in ours if "workers" not in chosen[r["setting"]]}
-    assert len(alone) == len({r["parameters"] for r in ours}) == 1, ours
+    for mode in (ALONE, EXACT):
+        ours = [r for r in rows if r["mode"] == mode]
+        alone = {r["fingerprint"] for r in ours if "workers" not in chosen[r["setting"]]}
+        assert len(alone) == len({r["parameters"] for r in ours}) == 1, ours
 
 
 def main() -> None:
@@ -212,12 +214,12 @@ def main() -> None:
     parser.add_argument(
         "--run", type=int, nargs=3, metavar=("THREADS", "PARTS", "WORKERS"), help="a single run"
     )
-    parser.add_argument("--native", action="store_true", help="with --run: PyTorch's own")
+    parser.add_argument("--mode", choices=MODES, default=EXACT, help="of a single run")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
     if options.run:
         threads, parts, workers = options.run
-        given = options.size, options.device, threads, parts, options.native
+        given = options.size, options.device, threads, parts, options.mode
         if workers == 1:
             print(json.dumps(run(*given)))
             return
