@@ -30,6 +30,9 @@ LEVEL_OF = np.array(
 WEIGHTS = 2.0 ** -np.minimum(np.arange(OCTAVES), OCTAVES - 2)
 """What a number in each octave adds to a lower bound, relative to the first."""
 
+FEW = 8
+"""Octaves that nearly always prove what all of them do, of rows of some numbers."""
+
 MARGIN = 2.0**-40
 """More than the relative rounding error of the counting bound here."""
 
@@ -92,8 +95,10 @@ def count(
 
     The integers do for an error of the tolerance where T is at most the lower bound of Σ|a'||b'| times that.
     T is 0 where a factor is zero, and infinite where there is an Inf or NaN. Where counts have no levels,
-    because nothing is to be certified, that bound is 0.
+    because nothing is to be certified, that bound is 0; where they have FINE, it is one of FEW octaves, and
+    of what these say of the others, that as many numbers are there, at least.
     """
+    octaves = OCTAVES if counts.shape[0] == len(LEVELS) else FEW
     significand, limit = int(limits[0]), int(limits[1])
     # How many scaled magnitudes of each row are at least 2**(top - d), and the largest Σ|a'|.
     upper, empty, finite, top = 0.25 * length, False, True, limit // 2
@@ -112,10 +117,12 @@ def count(
             largest = bound if bound > largest else largest
             if not counts.shape[0]:
                 continue
-            for d in range(OCTAVES):
+            for d in range(octaves):
                 octave = width[i] - 1 - top + d
-                found = counts[LEVEL_OF[octave], i] if octave >= 0 else 0
+                found = counts[min(LEVEL_OF[octave], counts.shape[0] - 1), i] if octave >= 0 else 0
                 reached[side, d] = found if found < reached[side, d] else reached[side, d]
+        for d in range(octaves, OCTAVES):
+            reached[side, d] = reached[side, octaves - 1]
         upper += 0.5 * largest
         empty |= largest == 0
     lower = (

@@ -14,6 +14,7 @@ from multiword.runtime.jit import jit
 from ozaki.certificate.counting_numba import MARGIN, SUMS, count, counted_bits
 from ozaki.certificate.pairwise_numba import largest_error, row_bounds, truncate
 from ozaki.definition.decision import EVERYTHING, OCTAVES, WIDENED_IN_ALL
+from ozaki.definition.statistics import FINE, LEVELS
 from ozaki.execution.across_numba import LINE, LINES, cut, multiply_rows, needed
 from ozaki.execution.contract import FURTHEST
 from ozaki.execution.in_floats_numba import power, scaled
@@ -183,19 +184,17 @@ def multiply_measured(x, exponent, scale, width, whole, single, out, memory):
     return UNCERTAIN if uncertain else WRITTEN
 
 
-@jit(
-    types.UniTuple(float64, 2)(ANYWHERE, ANYWHERE, LINE, boolean, int64, LINES, LONGS, INTS, LINE), inner=True
-)
+@jit(types.UniTuple(float64, 2)(ANYWHERE, ANYWHERE, LINE, int64, int64, LINES, LONGS, INTS, LINE), inner=True)
 def measure(left, right, limits, counted, width, x, wide, narrow, memory):
     """Copy a product's rows and columns, and fill in their statistics, and scales of no bits to grow by.
 
-    counted : whether numbers are counted by octaves, too, which takes half of the time of the statistics.
+    counted : by how many levels numbers are counted, too; by all takes half of the time of the statistics.
     Returns both sides of the counting bound; where rows have integers of `width` bits, 0 and 1.
     """
     (m, k), n = left.shape, right.shape[0]
     copy(left, x[:m])
     copy(right, x[m:])
-    sums = narrow[0], wide[0], wide[1], narrow[5:] if counted else narrow[5:5]
+    sums = narrow[0], wide[0], wide[1], narrow[5 : 5 + counted]
     words = words_at(memory[2 * OCTAVES :].ctypes.data, WORDS)
     for i in range(m + n):
         statistics_of_row(doubles_at(x[i].ctypes.data, k), i, *sums, words)
@@ -237,14 +236,17 @@ def multiply_stack(
     numbers, wide, narrow, memory : scratch memory, of (2, m + n, k), (4, m + n), (5 + len(LEVELS), m + n) and
     `needed_by_stack(m, k, n)` numbers.
     """
-    m, x, worst = left.shape[1], numbers[0], np.int64(WRITTEN)
+    m, x, worst, scratch = left.shape[1], numbers[0], np.int64(WRITTEN), (numbers[0], wide, narrow, memory)
     for s in range(left.shape[0]):
-        upper, lower = measure(left[s], right[s], limits, bits == TO_DECIDE, width, x, wide, narrow, memory)
-        grown = bits
-        if upper == np.inf:
-            grown = np.int64(-1)
-        elif bits == TO_DECIDE:
+        few, grown = np.int64(FINE if bits == TO_DECIDE else 0), bits
+        upper, lower = measure(left[s], right[s], limits, few, width, *scratch)
+        if few:
             grown = counted_bits(upper, lower, limits)
+            if grown != 0 and upper < np.inf:
+                upper, lower = measure(left[s], right[s], limits, len(LEVELS), width, *scratch)
+                grown = counted_bits(upper, lower, limits)
+        elif upper == np.inf:
+            grown = np.int64(-1)
         outcomes[s] = finish(grown, x, narrow, single, out[s * m : (s + 1) * m], memory)
         worst = max(worst, np.int64(outcomes[s]))
     return worst
@@ -264,7 +266,7 @@ def multiply_by_pairs(
     for s in range(left.shape[0]):
         if outcomes[s] == UNDECIDED:
             to = out[s * m : (s + 1) * m]
-            upper, lower = measure(left[s], right[s], limits, True, width, x, wide, narrow, memory)
+            upper, lower = measure(left[s], right[s], limits, len(LEVELS), width, x, wide, narrow, memory)
             grown = np.int64(-1)
             if upper < np.inf:
                 given = *sums, narrow[1], limits, of_pairs, upper, lower

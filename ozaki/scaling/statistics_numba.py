@@ -85,7 +85,8 @@ def begin_row(largest, i, exponent, total, square, counts):
 def add_numbers(row, i, exponent, total, square, counts, words):
     """Add numbers of row i to its sums; `words` is scratch memory, WORDS or more.
 
-    counts : without levels where nothing is to be certified: counting takes half of the time.
+    counts : of some first levels, or of all; of none where nothing is to be certified: counting takes half of
+        the time.
     """
     e, bytes_ = np.int64(exponent[i]), bytes_at(words.ctypes.data, 8 * len(words))
     if e == ZERO or e == NONFINITE:  # noqa: SIM109  numba takes longer for a tuple
@@ -114,7 +115,7 @@ def add_numbers(row, i, exponent, total, square, counts, words):
         for h in range(block.shape[0], 8 * filled):
             bytes_[h] = DEEPEST
         octaves = words[:filled]
-        for level in range(len(TOP_OF_LEVEL)):
+        for level in range(counts.shape[0]):
             flags, top = np.uint64(0), TOP_OF_LEVEL[level]
             for h in range(octaves.shape[0]):
                 flags += ((top - octaves[h]) & TOP) >> np.uint64(7)
