@@ -2,8 +2,8 @@
 
 Each call is made in a process of its own: where nothing has been compiled yet, and again, when the compiled
 code lies on the disk. Times are processor time from `import ozaki` on; on a GPU they are a clock's, once CuPy
-has been used. Python keeps its own bytecode beside that code, as it does unless told not to. The last row is
-that of `python -m ozaki compile`, which compiles everything beforehand.
+has been used. Python's own bytecode is there, as pip leaves it. The last row is that of `python -m ozaki
+compile`, which compiles everything beforehand.
 """
 
 from __future__ import annotations
@@ -80,10 +80,8 @@ for _ in range(2):
 
 
 def environment(cache: str) -> dict[str, str]:
-    """Return the environment of a process that keeps compiled code and bytecode in a folder."""
-    kept = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    folders = "NUMBA_CACHE_DIR", "PYTHONPYCACHEPREFIX", "CUPY_CACHE_DIR"
-    return kept | dict.fromkeys(folders, cache)
+    """Return the environment of a process that keeps compiled code in a folder."""
+    return os.environ | dict.fromkeys(("NUMBA_CACHE_DIR", "CUPY_CACHE_DIR"), cache)
 
 
 def timed(program: str, cache: str) -> list[float]:
@@ -119,6 +117,7 @@ def compilation() -> float:
 
 
 def main() -> None:
+    subprocess.run([sys.executable, "-c", "import ozaki.linalg"], check=True)  # writes bytecode, once
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--gpu", action="store_true", help="calls of CuPy arrays")
     parser.add_argument("--json", type=Path)

@@ -51,8 +51,9 @@ def sparse_gpu_section(name: str) -> str:
         name,
         f"Of the ten matrices above {equal} of {count} have solutions of the same bits, after as many "
         "iterations, on the GPU, on one thread of a CPU and on all. Below are products with one vector and "
-        "with 32, beside CuPy's (cuSPARSE), of many that are queued. Ours with one vector wait for the host "
-        "in every call: it checks the matrix's pointers, and which elements are undecided.",
+        "with 32, beside CuPy's (cuSPARSE), of many that are queued. A call waits for the device if it is "
+        "the first with a matrix's indices. What takes some 60 µs is bounded by Python, which takes as long "
+        "for a call of any size.",
         table("matrix | entries | CuPy, 1 | ours, 1 | CuPy, 32 | ours, 32", products),
         "An iteration of CG:",
         table("system | entries | CuPy's | ours", steps),
