@@ -1,6 +1,7 @@
 """Compiled forms of steps on a CPU: modules `*_numba.py` beside the NumPy forms, with the same bits.
 
-Importing one compiles it, or loads its code from disk (`jit`), which does not happen before it is needed.
+None is imported before it is needed, and their functions are compiled, or loaded from disk, when they are
+first called (`jit`).
 """
 
 from __future__ import annotations
