@@ -410,7 +410,8 @@ def rows_of_linalg(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
             x = drawn(xp, shape, dtype)
             a = x @ x.conj().swapaxes(-1, -2)
             a = xp.tril(a, -1) + xp.tril(a, -1).conj().swapaxes(-1, -2)  # Hermitian to the last bit
-            a += 4 * shape[-1] * xp.eye(shape[-1], dtype=dtype)
+            parts = 2 if a.dtype.kind == "c" else 1  # of larger numbers
+            a += 4 * parts * shape[-1] * xp.eye(shape[-1], dtype=dtype)
             yield Row(
                 f"linalg.{name}",
                 f"{shape}",
