@@ -522,9 +522,10 @@ def main() -> None:
             for row in (row for dtype in arguments.dtypes for row in part(xp, dtype, wanted)):
                 if wanted(row.function):
                     rows.append(measured(row, xp))
+    chosen = f" --dtypes {' '.join(arguments.dtypes)}" if arguments.dtypes is not DTYPES else ""
     record = {
         "date": date.today().isoformat(),
-        "command": "python -m benchmarks.cliffs" + " --gpu" * arguments.gpu,
+        "command": "python -m benchmarks.cliffs" + " --gpu" * arguments.gpu + chosen,
         "environment": {**versions(xp), "threads": thread_count()},
         "unit": f"seconds of a call, median of {TURNS} turns; native is NumPy's or CuPy's",
         "results": rows,
