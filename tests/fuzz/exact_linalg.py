@@ -215,8 +215,9 @@ def scales(draw: Draw) -> None:
         return
     for one, other in ((usual, scaled), (scaled, usual)):
         twice = 2 * (1 + 2.0**-40) * other[1]  # bounds are rounded up in steps of their own
-        # Of integers there is next to no error, nor of a zero beside them.
-        as_good = one[1] <= twice + one[2] + 2.0**-80 * np.max(abs(one[0]))
+        size = abs(one[0])  # integers have no error, and a zero beside other numbers next to none
+        negligible = np.where(size > 0, 2.0**-80 * size, 2.0**-159 * np.max(size))
+        as_good = one[1] <= twice + one[2] + negligible
         check(f"{name}: as good at another scale", np.all(as_good), f"{usual} and {scaled} of {a!r}, {b!r}")
 
 
