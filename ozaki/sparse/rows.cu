@@ -7,8 +7,8 @@
    of small integers times numbers are ties, and memory takes most of the time anyway.
 
    LANES threads share an element. Numbers of the matrix have PARTS parts: with 2, columns c and c ^ 1 are the parts of a
-   complex column. OFFSET counts entries, and numbers of x; VECTOR says that k is 1. *invalid becomes 1 where an index is out of range, or pointers are not from 0 to `stored` in
-   order: then the element is NaN. */
+   complex column. OFFSET counts entries, and numbers of x; VECTOR says that k is 1. *invalid becomes 1 where an index is
+   out of range, or pointers are not from 0 to `stored` in order: then the element is NaN. */
 
 #define AHEAD 2 /* entries that a thread reads before it adds them */
 

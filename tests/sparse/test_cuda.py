@@ -69,6 +69,15 @@ def test_products(gpu, compiled, of_matrix, of_x, mean):
     assert set(compiled.launched) == {"add_sparse_rows", "add_sparse_rows_exactly"}
 
 
+def test_places_of_64_bits(gpu, monkeypatch):
+    """As matrices have that are too large for these tests."""
+    monkeypatch.setattr(products_cuda, "_FURTHEST", 0)
+    monkeypatch.setattr(products_cuda, "_prepared", products_cuda._prepared.__wrapped__)
+    rng = np.random.default_rng(5)
+    a, x = ss.csr_array(dense(rng, np.complex128, (9, 14))), numbers(rng, 14, np.complex128)
+    assert product_with_vector(there(gpu, a), gpu.asarray(x)).tobytes() == ozaki.matmul(a, x).tobytes()
+
+
 @pytest.mark.parametrize(
     "dtype", [np.float64, np.complex64, pytest.param(np.float32, marks=pytest.mark.slow)]
 )
