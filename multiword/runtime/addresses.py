@@ -94,6 +94,16 @@ to_doubles_at = _array(WRITTEN, F64, 8)
 bytes_at, longs_at, words_at = _array(BYTES, I8, 1), _array(LONGS, I64, 8), _array(WORDS, I64, 8)
 
 
+def on_stack(count: int) -> Any:
+    """A function that returns the address of so many float64 numbers, its caller's until that returns."""
+
+    @instruction(int64())
+    def address(_: Any, builder: ir.IRBuilder) -> ir.Value:
+        return builder.ptrtoint(cgutils.alloca_once(builder, F64, size=ir.Constant(I64, count)), I64)
+
+    return address
+
+
 @instruction(float64(float64, float64))
 def plus(_: Any, builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """x + y, where the compiler may add up in any order: of integers the same, or within a bound."""

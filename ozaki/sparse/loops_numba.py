@@ -7,7 +7,7 @@ a tie, is added up again, carefully. NaN stands for results that are still undec
 import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
 
-from multiword.runtime.addresses import plus
+from multiword.runtime.addresses import on_stack, plus, to_doubles_at
 from multiword.runtime.jit import inlined, jit, pasted
 from ozaki.sparse.limits import LONGEST, SMALLEST, UNDERFLOW
 from ozaki.sparse.sums_numba import (
@@ -16,8 +16,8 @@ from ozaki.sparse.sums_numba import (
     bound_of,
     ends,
     extract,
+    largest_and_unit_of,
     largest_of,
-    unit_of,
 )
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
 from ozaki.sums.exact.extraction_numba import fma
@@ -41,8 +41,14 @@ INVALID = -1
 TOGETHER = 1 << 11
 """Entries, of some rows, with one sigma: so few that they are near when they are read again."""
 
+SHARE = np.uint64(8)
+"""Of those, the first rows have so little: they may have to be read twice, to be exact."""
+
 LONG = 32
 """Entries of a row from which several sums take less time, side by side, than one."""
+
+LONGEST_PAUSE = 16
+"""Steps without one sigma at most, after rows that it did not decide: those beside a heavy row, or all."""
 
 EXACT = 2.0**-105
 """All products are multiples of at least n·sigma times this (`extract`), and nothing is lost."""
@@ -125,17 +131,21 @@ def _of_extracted_rows(plus):
     """
 
     @inlined
-    def add_up(pointers, indices, values, x, initial, first, last, sigma, bound, out):
-        undecided, added = 0, len(initial) > 0
+    def add_up(pointers, indices, values, x, initial, first, last, sigma, bound, lows, out):
+        added, end = len(initial) > 0, np.uint64(pointers[first])
         for i in range(first, last):
-            begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+            begin, end = end, np.uint64(pointers[i + np.uint64(1)])
             start = initial[i] if added else 0.0
             high = (sigma + start) - sigma
             low = start - high
             for p in range(begin, end):
                 upper, lower = extract(np.float64(values[p]), x[np.uint64(indices[p])], sigma)
                 high, low = plus(high, upper), plus(low, lower)
-            value, below = ends(high, low, bound if begin < end else 0.0, False)
+            out[i], lows[i - first] = high, low
+        undecided = np.int64(0)
+        for i in range(first, last):  # a loop of its own becomes vector instructions
+            margin = bound if pointers[i] < pointers[i + np.uint64(1)] else 0.0
+            value, below = ends(out[i], lows[i - first], margin, False)
             undecided += value != below
             out[i] = value + 0.0 if value == below else np.nan
         return undecided
@@ -192,6 +202,7 @@ def _of_diagonals(add):
 
 
 _row, _row_again = _of_row(add_quickly), _of_row(add_carefully)
+room = on_stack(TOGETHER)
 _short_rows, _long_rows = _of_extracted_rows(inlined(lambda x, y: x + y)), _of_extracted_rows(plus)
 _block, _block_again = _of_blocks(add_quickly), _of_blocks(add_carefully)
 _complex_row, _complex_row_again = _of_complex_row(add_quickly), _of_complex_row(add_carefully)
@@ -223,30 +234,34 @@ def _rows_to_float32(pointers, indices, values, x, initial, first, last, longest
 
 
 @inlined
-def _extract_rows(pointers, indices, values, x, initial, first, last, longest, sigma, exact, unit, out):
+def _extract_rows(
+    pointers, indices, values, x, initial, first, last, longest, sigma, exact, units, lows, out
+):
     """Sum the rows from first to last, of so many entries at most, by `extract`.
 
     Ties and zeros are decided where a power of two divides all products, so that nothing is lost.
 
     exact : whether that is likely, as in the rows before.
-    unit : a power of two that divides x, or 0; negative as long as it is not known.
+    units : powers of two that divide x and these entries, or 0; negative as long as they are not known.
 
-    Returns how many are undecided, whether nothing was lost, and the unit.
+    Returns how many are undecided, whether nothing was lost, and the unit of x.
     """
+    unit, of_some = units
     matrix, left = (pointers, indices, values, x, initial), np.int64(last - first)
     some = values[np.uint64(pointers[first]) : np.uint64(pointers[last])]
     for again in range(2):
         if exact or again:
-            unit = unit_of(x) if unit < 0 else unit
-            of_products = unit * unit_of(some)
+            unit = largest_and_unit_of(x)[1] if unit < 0 else unit
+            of_some = largest_and_unit_of(some)[1] if of_some < 0 else of_some
+            of_products = unit * of_some
             exact = of_products > UNDERFLOW and np.float64(longest) * sigma * EXACT <= of_products
         if again and not exact:
             break
         bound = 0.0 if exact else bound_of(sigma, np.uint64(longest))
         if longest >= LONG:
-            left = _long_rows(*matrix, first, last, sigma, bound, out)
+            left = _long_rows(*matrix, first, last, sigma, bound, lows, out)
         else:
-            left = _short_rows(*matrix, first, last, sigma, bound, out)
+            left = _short_rows(*matrix, first, last, sigma, bound, lows, out)
         if not left or exact or len(initial):
             break
     return left, exact, unit
@@ -276,29 +291,35 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     """
     rows, width, stored = np.uint64(len(out)), np.uint64(len(x)), np.uint64(min(len(indices), len(values)))
     entries = max(np.uint64(1), np.uint64(pointers[rows]) - np.uint64(pointers[0]))
-    step = max(np.uint64(1), np.uint64(TOGETHER) * rows // entries)
+    step = min(max(np.uint64(1), np.uint64(TOGETHER) * rows // entries), np.uint64(TOGETHER))
     # For `extract` all of x is read once more, which takes an eighth of what an entry does, and so is each
     # entry of the rows that have one sigma.
     extracting, exact = np.uint64(8) * entries >= width and not single, False
-    largest, unit = largest_of(x) if extracting else 0.0, -1.0
-    undecided, first = 0, np.uint64(0)
+    largest, unit, lows = largest_of(x) if extracting else 0.0, -1.0, to_doubles_at(room(), TOGETHER)
+    undecided, first, pause, patience = 0, np.uint64(0), 0, 1
     while first < rows:
-        last = min(first + step, rows)
+        last = min(first + (step if first else np.uint64(1) + step // SHARE), rows)
         longest = _longest_row(pointers, indices, stored, width, first, last)
         if longest == INVALID:
             return INVALID
         matrix, left = (pointers, indices, values, x, initial), np.int64(last - first)
-        if longest > LONGEST or not (extracting or single):
+        if longest > LONGEST or pause > 0 or not (extracting or single):
             out[first:last] = np.nan
+            pause -= 1
         elif single:
             left = _rows_to_float32(*matrix, first, last, longest, out)
         else:
             some = values[np.uint64(pointers[first]) : np.uint64(pointers[last])]
-            sigma = 4 * np.float64(longest) * (largest * largest_of(some)) + SMALLEST
+            of_matrix, of_some = largest_and_unit_of(some) if exact else (largest_of(some), -1.0)
+            sigma = 4 * np.float64(longest) * (largest * of_matrix) + SMALLEST
             if len(initial):
                 sigma += 4 * largest_of(initial[first:last])
-            left, exact, unit = _extract_rows(*matrix, first, last, longest, sigma, exact, unit, out)
-            extracting = 2 * left <= last - first  # else most of it is in vain
+            units = unit, of_some
+            left, exact, unit = _extract_rows(*matrix, first, last, longest, sigma, exact, units, lows, out)
+            if 2 * left > last - first:  # most of it was in vain
+                pause, patience = patience, min(2 * patience, LONGEST_PAUSE)
+            else:
+                patience = 1
         for i in range(first, last if left else first):
             if out[i] != out[i]:
                 undecided += _add_row(*matrix, single, i, out)

@@ -1,10 +1,11 @@
 #include "ozaki/rounding/conversion.cuh"
 #include "ozaki/sparse/enclosure.cuh"
-#include "ozaki/sparse/sizes.cuh"
+#include "ozaki/sparse/exactly.cuh"
 
 /* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
-   arrays; NaN where the bounds do not decide. To add up quickly at first, as loops on a CPU do, takes longer: many sums
-   of small integers times numbers are ties, and memory takes most of the time anyway.
+   arrays. What the bounds do not decide a block adds up exactly, one element after the other; few programs have any.
+   To add up quickly at first, as loops on a CPU do, takes longer: many sums of small integers times numbers are ties,
+   and memory takes most of the time anyway.
 
    LANES threads share an element. Numbers of the matrix have PARTS parts: with 2, columns c and c ^ 1 are the parts of a
    complex column. OFFSET counts entries, and numbers of x; VECTOR says that k is 1. *invalid becomes 1 where an index is
@@ -12,11 +13,14 @@
 
 #define AHEAD 2 /* entries that a thread reads before it adds them */
 
-extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
-                                           const VALUE *__restrict__ values, const X *__restrict__ x,
-                                           const ADDEND *__restrict__ initial, RESULT *__restrict__ out,
-                                           SparseSizes sizes, unsigned *invalid)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
+                const VALUE *__restrict__ values, const X *__restrict__ x,
+                const ADDEND *__restrict__ initial, RESULT *__restrict__ out, SparseSizes sizes, unsigned *invalid)
 {
+    __shared__ i64 digits[DIGITS + SPARE];
+    __shared__ unsigned seen;
+    __shared__ bool open[THREADS / LANES];
     const long long rows = sizes.rows, width = sizes.width, columns = sizes.columns;
     const long long element = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -31,7 +35,7 @@ extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, c
     const INDEX from = there ? pointers[row] : 0, to = there ? pointers[row + 1] : 0;
     bool wrong = from < 0 || (row == 0 && from != 0) || to < from || to > sizes.stored || (to > from && !width);
     const OFFSET end = wrong ? 0 : (OFFSET)to;
-    Enclosure sum{there && lane == 0 && initial ? widened(initial[element]) : 0.0, 0, 0};
+    EnclosedSum sum{there && lane == 0 && initial ? widened(initial[element]) : 0.0, 0, 0};
     for (OFFSET first = (wrong ? 0 : (OFFSET)from) + lane; first < end; first += AHEAD * LANES) {
         OFFSET j[AHEAD];
         VALUE value[AHEAD][PARTS];
@@ -69,5 +73,11 @@ extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, c
         sum.error = not_a_number();
     }
     add_lanes<LANES>(&sum);
-    if (there && lane == 0) out[element] = canonical<RESULT>(sum.rounded(sizeof(RESULT) == 4) + 0.0);
+    const double decided = sum.rounded(sizeof(RESULT) == 4) + 0.0;
+    const bool undecided = there && lane == 0 && decided != decided;
+    if (there && lane == 0) out[element] = canonical<RESULT>(decided);
+    if (lane == 0) open[threadIdx.x / LANES] = undecided;
+    if (!__syncthreads_or(undecided)) return;
+    const Product product{pointers, indices, values, x, initial, sizes};
+    product.write_exactly(open, THREADS / LANES, out, digits, &seen);
 }

@@ -44,21 +44,22 @@ FRACTION = (1 << 52) - 1
 
 
 @inlined
-def unit_of(x):
-    """Return a power of two that divides all numbers, or 0."""
-    smallest, together = np.int64(MAGNITUDE), np.int64(0)
+def largest_and_unit_of(x):
+    """Return the largest magnitude of numbers, as `largest_of`, and a power of two that divides all, or 0."""
+    largest, smallest, together = np.int64(0), np.int64(MAGNITUDE), np.int64(0)
     for i in range(np.uint64(len(x))):
         bits = np.float64(x[i]).view(np.int64) & MAGNITUDE
         together |= bits
+        largest = max(largest, bits)
         smallest = min(smallest, bits if bits != 0 else np.int64(MAGNITUDE))
-    exponent, together = smallest >> 52, together & FRACTION
+    pattern, exponent, together = np.int64(largest), smallest >> 52, together & FRACTION
     if exponent <= 52:
-        return 0.0
+        return pattern.view(np.float64), 0.0
     lowest, unit = (
         together & -together if together else np.int64(FRACTION + 1),
         np.int64((exponent - 52) << 52),
     )
-    return np.float64(lowest) * unit.view(np.float64)
+    return pattern.view(np.float64), np.float64(lowest) * unit.view(np.float64)
 
 
 @inlined

@@ -1,0 +1,68 @@
+#include "ozaki/sparse/sizes.cuh"
+#include "ozaki/sums/exact/fixed_point.cuh"
+
+#define SPARE 3
+#define CHUNK (1ll << 24) /* entries of a row between two carries: no digit, of 64 bits, overflows */
+
+/* A product whose elements a block adds up exactly. */
+struct Product {
+    const INDEX *pointers, *indices;
+    const VALUE *values;
+    const X *x;
+    const ADDEND *initial;
+    const SparseSizes &sizes;
+
+    /* Add an entry of a row to the digits of an element; return its flags, or INVALID. */
+    __device__ unsigned add(i64 p, i64 column, i64 *digits) const {
+        const i64 j = indices[p];
+        if (j < 0 || j >= sizes.width) return INVALID;
+        unsigned flags = 0;
+        for (int part = 0; part < PARTS; part++) {
+            const double sign = part == 0 ? 1.0 : column & 1 ? sizes.imaginary : -sizes.imaginary;
+            const double value = sign * widened(values[PARTS * p + part]);
+            flags |= add_product(digits, 1, value, widened(x[j * sizes.columns + (column ^ part)]));
+        }
+        return flags;
+    }
+
+    __device__ static void carry(i64 *digits) { /* the last one keeps its sign */
+        for (int i = 0; i + 1 < DIGITS; i++) {
+            digits[i + 1] += digits[i] >> 32;
+            digits[i] &= MASK32;
+        }
+    }
+
+    /* Add a row's entries to the digits of an element, all threads of the block; return the flags of this one's. */
+    __device__ unsigned add_row(i64 element, i64 *digits) const {
+        const i64 row = element / sizes.columns, column = element % sizes.columns;
+        const i64 begin = pointers[row], end = pointers[row + 1];
+        if (begin < 0 || (row == 0 && begin != 0) || end > sizes.stored) return INVALID;
+        unsigned flags = initial && threadIdx.x == 0 ? add_number(digits, 1, widened(initial[element])) : 0;
+        for (i64 start = begin; start < end; start += CHUNK) {
+            for (i64 p = start + threadIdx.x; p < min(start + CHUNK, end); p += blockDim.x) flags |= add(p, column, digits);
+            __syncthreads();
+            if (threadIdx.x == 0) carry(digits);
+            __syncthreads();
+        }
+        return flags;
+    }
+
+    /* Write those of the block's elements that are open, each rounded once, from its exact sum; an element with an index
+       out of range is left. All threads of the block call it; `digits` and `seen` are in its shared memory. */
+    __device__ __noinline__ void write_exactly(const bool *open, int count, RESULT *out, i64 *digits, unsigned *seen) const {
+        for (int i = 0; i < count; i++) {
+            if (!open[i]) continue;
+            const i64 element = (i64)blockIdx.x * count + i;
+            for (int d = threadIdx.x; d < DIGITS + SPARE; d += blockDim.x) digits[d] = 0;
+            if (threadIdx.x == 0) *seen = 0;
+            __syncthreads();
+            atomicOr(seen, add_row(element, digits));
+            __syncthreads();
+            if (threadIdx.x == 0 && !(*seen & INVALID)) {
+                const double value = round_sum({digits, 1}, 0, DIGITS, LOWEST, 1, 0, RESULT_PRECISION, RESULT_SMALLEST);
+                out[element] = canonical<RESULT>(with_flags(value, *seen) + 0.0);
+            }
+            __syncthreads();
+        }
+    }
+};
