@@ -4,7 +4,9 @@
 #define SPARE 3
 #define CHUNK (1ll << 24) /* entries of a row between two carries: no digit, of 64 bits, overflows */
 
-/* A product whose elements a block adds up exactly. */
+__device__ __forceinline__ int lane_of_warp() { return threadIdx.x % 32; }
+
+/* A product whose elements a warp adds up exactly. */
 struct Product {
     const INDEX *pointers, *indices;
     const VALUE *values;
@@ -32,37 +34,34 @@ struct Product {
         }
     }
 
-    /* Add a row's entries to the digits of an element, all threads of the block; return the flags of this one's. */
+    /* Add a row's entries to the digits of an element, all lanes of a warp; return the flags of this one's. */
     __device__ unsigned add_row(i64 element, i64 *digits) const {
         const i64 row = element / sizes.columns, column = element % sizes.columns;
         const i64 begin = pointers[row], end = pointers[row + 1];
         if (begin < 0 || (row == 0 && begin != 0) || end > sizes.stored) return INVALID;
-        unsigned flags = initial && threadIdx.x == 0 ? add_number(digits, 1, widened(initial[element])) : 0;
+        unsigned flags = initial && lane_of_warp() == 0 ? add_number(digits, 1, widened(initial[element])) : 0;
         for (i64 start = begin; start < end; start += CHUNK) {
-            for (i64 p = start + threadIdx.x; p < min(start + CHUNK, end); p += blockDim.x) flags |= add(p, column, digits);
-            __syncthreads();
-            if (threadIdx.x == 0) carry(digits);
-            __syncthreads();
+            for (i64 p = start + lane_of_warp(); p < min(start + CHUNK, end); p += 32) flags |= add(p, column, digits);
+            __syncwarp();
+            if (lane_of_warp() == 0) carry(digits);
+            __syncwarp();
         }
         return flags;
     }
 
-    /* Write those of the block's elements that are open, each rounded once, from its exact sum; an element with an index
-       out of range is left. All threads of the block call it; `digits` and `seen` are in its shared memory. */
-    __device__ __noinline__ void write_exactly(const bool *open, int count, RESULT *out, i64 *digits, unsigned *seen) const {
-        for (int i = 0; i < count; i++) {
-            if (!open[i]) continue;
-            const i64 element = (i64)blockIdx.x * count + i;
-            for (int d = threadIdx.x; d < DIGITS + SPARE; d += blockDim.x) digits[d] = 0;
-            if (threadIdx.x == 0) *seen = 0;
-            __syncthreads();
-            atomicOr(seen, add_row(element, digits));
-            __syncthreads();
-            if (threadIdx.x == 0 && !(*seen & INVALID)) {
+    /* Write the elements of a warp that are open, a bit of its first lane for each, rounded once, from its exact sum; one
+       that has an index out of range is left. first : the warp's first element. digits : in shared memory. */
+    __device__ __noinline__ void write_exactly(unsigned open, i64 first, RESULT *out, i64 *digits) const {
+        for (; open; open &= open - 1) {
+            const i64 element = first + (__ffs(open) - 1) / LANES;
+            for (int d = lane_of_warp(); d < DIGITS + SPARE; d += 32) digits[d] = 0;
+            __syncwarp();
+            const unsigned flags = __reduce_or_sync(~0u, add_row(element, digits));
+            if (lane_of_warp() == 0 && !(flags & INVALID)) {
                 const double value = round_sum({digits, 1}, 0, DIGITS, LOWEST, 1, 0, RESULT_PRECISION, RESULT_SMALLEST);
-                out[element] = canonical<RESULT>(with_flags(value, *seen) + 0.0);
+                out[element] = canonical<RESULT>(with_flags(value, flags) + 0.0);
             }
-            __syncthreads();
+            __syncwarp();
         }
     }
 };

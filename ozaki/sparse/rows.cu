@@ -3,7 +3,7 @@
 #include "ozaki/sparse/exactly.cuh"
 
 /* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
-   arrays. What the bounds do not decide a block adds up exactly, one element after the other; few programs have any.
+   arrays. What the bounds do not decide a warp adds up exactly, one element after the other; few programs have any.
    To add up quickly at first, as loops on a CPU do, takes longer: many sums of small integers times numbers are ties,
    and memory takes most of the time anyway.
 
@@ -18,9 +18,7 @@ add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ in
                 const VALUE *__restrict__ values, const X *__restrict__ x,
                 const ADDEND *__restrict__ initial, RESULT *__restrict__ out, SparseSizes sizes, unsigned *invalid)
 {
-    __shared__ i64 digits[DIGITS + SPARE];
-    __shared__ unsigned seen;
-    __shared__ bool open[THREADS / LANES];
+    __shared__ i64 digits[THREADS / 32][DIGITS + SPARE];
     const long long rows = sizes.rows, width = sizes.width, columns = sizes.columns;
     const long long element = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -74,10 +72,9 @@ add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ in
     }
     add_lanes<LANES>(&sum);
     const double decided = sum.rounded(sizeof(RESULT) == 4) + 0.0;
-    const bool undecided = there && lane == 0 && decided != decided;
     if (there && lane == 0) out[element] = canonical<RESULT>(decided);
-    if (lane == 0) open[threadIdx.x / LANES] = undecided;
-    if (!__syncthreads_or(undecided)) return;
+    const unsigned open = __ballot_sync(~0u, there && lane == 0 && decided != decided);
+    if (!open) return;
     const Product product{pointers, indices, values, x, initial, sizes};
-    product.write_exactly(open, THREADS / LANES, out, digits, &seen);
+    product.write_exactly(open, element - lane_of_warp() / LANES, out, digits[threadIdx.x / 32]);
 }

@@ -74,6 +74,22 @@ static int __shfl_sync(unsigned, int x, int from, int width) {
 static int __any_sync(unsigned, int x) {
     return exchange(x, [](double *of, int) { return (int)(std::count(of, of + 32, 0) < 32); });
 }
+static unsigned __ballot_sync(unsigned, int x) {
+    return exchange(x, [](double *of, int) {
+        unsigned bits = 0;
+        for (int i = 0; i < 32; i++) bits |= (of[i] != 0) * (1u << i);
+        return bits;
+    });
+}
+static unsigned __reduce_or_sync(unsigned, unsigned x) {
+    return exchange(x, [](double *of, int) {
+        unsigned bits = 0;
+        for (int i = 0; i < 32; i++) bits |= (unsigned)of[i];
+        return bits;
+    });
+}
+static void __syncwarp() { __syncthreads(); } /* of blocks of one warp */
+static int __ffs(unsigned x) { return __builtin_ffs(x); }
 static int __syncthreads_or(int x) {
     exchanged[threadIdx.x] = x;
     __syncthreads();
