@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from math import prod
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,9 +53,18 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     >>> empty_result(np.ones(1), (2, 3), float).shape
     (2, 3)
     """
+    return empty_result_in(np if type(like) is np.ndarray else namespace(like), shape, dtype)
+
+
+def empty_result_in(xp: ModuleType, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return an uninitialized array for a result, of NumPy or on CuPy's current device.
+
+    >>> empty_result_in(np, (2, 3), float).shape
+    (2, 3)
+    """
     try:
-        if type(like) is np.ndarray or (allocate := _allocate.value) is None:
-            return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
+        if xp is np or (allocate := _allocate.value) is None:
+            return xp.ndarray(shape, dtype)  # CuPy's empty takes longer
         return allocate(shape, dtype)
     except (MemoryError, ValueError) as error:  # NumPy's ValueError is of sizes beyond 2**63
         raise ResultTooLarge(_too_large(shape, dtype)) from error

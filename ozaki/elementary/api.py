@@ -25,6 +25,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.floats import is_default
+from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import anywhere
 from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_few
@@ -97,7 +98,7 @@ def _of_few(name: str, arrays: list[np.ndarray]) -> Any:
 
 def _of_vector(name: str, x: Array) -> Array:
     """Return values of an array on the current GPU."""
-    out = namespace(x).empty(x.shape, x.dtype)
+    out = empty_result(x, x.shape, x.dtype)
     evaluate(name, [x.reshape(-1)], out.reshape(-1))
     return out
 

@@ -18,7 +18,7 @@ from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text, literal
 from multiword.runtime.readback import Readback
-from ozaki.elementary.evaluate import by_integers
+from ozaki.elementary.evaluate import Otherwise, by_integers
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
@@ -40,8 +40,10 @@ __device__ double single(double x) {{ return widened(narrowed(x)); }}
 """
 
 
-def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
-    """Write a function's values of flat arrays to `out`, which may be the first of them, but no other.
+def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise = by_integers) -> None:
+    """Write a text's values of flat arrays to `out`, which may be the first of them, but no other.
+
+    otherwise : computes on the host what both texts leave undecided.
 
     Of many numbers both texts are launched at once: waiting in between takes longer than a text for nothing.
     """
@@ -59,7 +61,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array) -> None:
     bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
     where = cupy.flatnonzero(bits[: out.size])
     arguments = [a[where].get() for a in (out, *x[1:])]
-    out[where] = cupy.asarray(by_integers(name, out.dtype, arguments))
+    out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
 
 
 def _launch(

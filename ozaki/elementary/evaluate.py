@@ -12,55 +12,62 @@ from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import compiled_block, over_rows
 from ozaki.elementary.record import FUNCTIONS
-from ozaki.elementary.rounding import decided, rounded
+from ozaki.elementary.rounding import decided
+from ozaki.elementary.slopes import values_of
 from ozaki.tuning import DECIDED_BY_INTEGERS
 
 Run = Callable[..., int]
 """run(*arguments, out, undecided): fill `out`; where a value is undecided, leave the argument and count."""
 
+Otherwise = Callable[[str, np.dtype, list[np.ndarray]], np.ndarray]
+"""otherwise(name, dtype, arguments): values of arguments that a text leaves undecided."""
 
-def evaluate(name: str, x: Sequence[Any], out: Any) -> None:
-    """Write a function's values of flat float32 or float64 arrays to `out`, which may be the first one."""
+
+def evaluate(name: str, x: Sequence[Any], out: Any, otherwise: Otherwise | None = None) -> None:
+    """Write a text's values of flat float32 or float64 arrays to `out`, which may be the first one.
+
+    otherwise : computes what the texts leave undecided; integers if there is none.
+    """
     if is_cupy(out):
         from ozaki.elementary import cuda
 
-        cuda.evaluate(name, x, out)
+        cuda.evaluate(name, x, out, otherwise or by_integers)
         return
     of_single = out.dtype == np.float32
     first = _run(name, of_single, False)
 
     def work(block: slice) -> None:
-        _evaluate(name, first, [a[block] for a in x], out[block])
+        _evaluate(name, first, [a[block] for a in x], out[block], otherwise or decide)
 
     over_rows(work, len(out), 1, compiled_block(len(out)))
 
 
 def evaluate_few(name: str, x: Sequence[np.ndarray], out: np.ndarray) -> None:
     """Write a function's values of some numbers at once, in this thread."""
-    _evaluate(name, _run(name, out.dtype == np.float32, False), x, out)
+    _evaluate(name, _run(name, out.dtype == np.float32, False), x, out, decide)
 
 
-def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray) -> None:
+def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray, otherwise: Otherwise) -> None:
     undecided = np.empty(len(out), np.uint8)
     if first(*x, out, undecided):
         where = np.flatnonzero(undecided.view(np.bool_))  # ten times as fast
         with np.errstate(all="ignore"):
-            out[where] = decide(name, [out[where], *(a[where] for a in x[1:])])
+            out[where] = otherwise(name, out.dtype, [out[where], *(a[where] for a in x[1:])])
 
 
-def decide(name: str, x: list[np.ndarray]) -> np.ndarray:
+def decide(name: str, dtype: np.dtype, x: list[np.ndarray]) -> np.ndarray:
     """Return a function's values of arguments that its first text leaves undecided.
 
     The first ones of a process are decided by integers: the longer text may have to be compiled.
     """
-    out, of_single = np.empty_like(x[0]), x[0].dtype == np.float32
+    out, of_single = np.empty_like(x[0]), dtype == np.float32
     rest: Any = slice(None)
     seen = _decided[name, of_single] = _decided.get((name, of_single), 0) + len(out)
     if seen > DECIDED_BY_INTEGERS:
         undecided = np.empty(len(out), np.uint8)
         _run(name, of_single, True)(*x, out, undecided)
         rest = np.flatnonzero(undecided.view(np.bool_))
-    out[rest] = by_integers(name, out.dtype, [a[rest] for a in x])
+    out[rest] = by_integers(name, dtype, [a[rest] for a in x])
     return out
 
 
@@ -90,7 +97,7 @@ def _interpreted(name: str, of_single: bool, last: bool) -> Run:
     def run(*arguments: np.ndarray) -> int:
         *x, out, undecided = arguments
         with np.errstate(all="ignore"):
-            result, doubt = rounded(FUNCTIONS[name], of_single, last, *(a.astype(np.float64) for a in x))
+            result, doubt = values_of(name, of_single, last, *(a.astype(np.float64) for a in x))
             out[...] = np.where(doubt, x[0], result)
         undecided[...] = doubt
         return int(np.count_nonzero(doubt))

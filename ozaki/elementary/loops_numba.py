@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 
 from multiword.runtime.jit import allow, jit
 from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.slopes import arguments_of
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
@@ -41,7 +42,7 @@ def loop(name: str, of_single: bool, last: bool) -> Callable[..., int]:
     """Return the compiled loop of a text: (x, [y,] out, undecided) -> how many are undecided."""
     number = types.float32 if of_single else types.float64
     x_type = types.Array(number, 1, "C", readonly=True)
-    arguments = FUNCTIONS[name].arguments
+    arguments = arguments_of(name)
     evaluate = _instructions(name, of_single, last)
     function = (_unary if arguments == 1 else _binary)(evaluate, np.float32 if of_single else np.float64)
     function.__qualname__ = f"{name}_{number}{'_last' if last else ''}"
@@ -86,7 +87,7 @@ def _instructions(name: str, of_single: bool, last: bool) -> Any:
         emitted = _emitted(Program(name, of_single, last), builder, arguments)
         return context.make_tuple(builder, pair, emitted)
 
-    if FUNCTIONS[name].arguments == 1:
+    if arguments_of(name) == 1:
 
         def evaluate(context: Any, x: Any) -> Any:
             return pair(float64), generate

@@ -1,11 +1,10 @@
-"""A function's text as a trace of its operations."""
+"""The text of a function, or of a derivative, as a trace of its operations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ozaki.elementary.record import FUNCTIONS
-from ozaki.elementary.rounding import rounded
+from ozaki.elementary.slopes import arguments_of, values_of
 from ozaki.elementary.values import FLOAT, Trace, Value
 
 
@@ -13,11 +12,10 @@ class Program:
     """What a text does: its trace, and the values in it that are the result, and whether it is undecided."""
 
     def __init__(self, name: str, of_single: bool, last: bool) -> None:
-        function = FUNCTIONS[name]
-        self.name, self.of_single, self.last, self.arguments = name, of_single, last, function.arguments
+        self.name, self.of_single, self.last, self.arguments = name, of_single, last, arguments_of(name)
         self.trace = Trace()
         x = [self.trace.value(FLOAT, "argument", i) for i in range(self.arguments)]
-        self.results: tuple[Any, Any] = rounded(function, of_single, last, *x)
+        self.results: tuple[Any, Any] = values_of(name, of_single, last, *x)
         self._drop_unused()
 
     def _drop_unused(self) -> None:

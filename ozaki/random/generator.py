@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from contextlib import nullcontext
+from functools import partial
 from math import prod
-from sys import byteorder
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_hos
 from multiword.runtime.options import integer
 from ozaki.elementary.angles import cospi, sinpi
 from ozaki.elementary.logarithms import log, sqrt
-from ozaki.random.philox import words
+from ozaki.random.philox import fractions, wide, words
 from ozaki.sums.arguments import DType
 
 Size = int | tuple[int, ...] | None
@@ -96,7 +96,7 @@ class Generator:
         (2, 2)
         """
         dtype, (shape, first, count) = _float(dtype), self._places(size, first)
-        return self._made(shape, lambda w: _fractions(w, dtype), dtype.itemsize // 4, first, count)
+        return self._of_fractions(shape, lambda u: u, dtype, first, count)
 
     def uniform(
         self,
@@ -116,9 +116,7 @@ class Generator:
         """
         dtype, (shape, first, count) = _float(dtype), self._places(size, first)
         start, width = dtype.type(low), dtype.type(high) - dtype.type(low)
-        return self._made(
-            shape, lambda w: _fractions(w, dtype) * width + start, dtype.itemsize // 4, first, count
-        )
+        return self._of_fractions(shape, lambda u: u * width + start, dtype, first, count)
 
     def standard_normal(self, size: Size = None, dtype: DType = np.float64, *, first: int = 0) -> Any:
         """Return normal numbers: √(−2·log u)·cos(2πv), at odd places sin(2πv) (Box and Muller, 1958).
@@ -133,10 +131,10 @@ class Generator:
         dtype, (shape, first, count) = _float(dtype), self._places(size, first)
         begin, pairs = first // 2, -(-(first + count) // 2) - first // 2
 
-        def numbers(w: Array) -> Array:
-            return _normal(w)[first - 2 * begin :][:count].astype(dtype, copy=False)
+        def numbers(u: Array) -> Array:
+            return _normal(u)[first - 2 * begin :][:count].astype(dtype, copy=False)
 
-        return self._made(shape, numbers, 4, begin, pairs)
+        return self._of_fractions(shape, numbers, _FLOATS[1], 2 * begin, 2 * pairs)
 
     def normal(
         self,
@@ -188,7 +186,7 @@ class Generator:
         if not 0 <= p <= 1:
             raise ValueError(f"p must be from 0 to 1, got {p}")
         shape, first, count = self._places(size, first)
-        return self._made(shape, lambda w: _fractions(w, _FLOATS[1]) < p, 2, first, count)
+        return self._of_fractions(shape, lambda below: below, _FLOATS[1], first, count, below=p)
 
     def permutation(self, n: int) -> Array:
         """Return 0 to n − 1 in random order: sorted by words of 64 bits, and by place where these are equal.
@@ -197,7 +195,7 @@ class Generator:
         [0, 1, 2, 3, 4]
         """
         _, count = _shape(integer("n", n))
-        return self._made((count,), lambda w: namespace(w).argsort(_wide(w), kind="stable"), 2, 0, count)
+        return self._made((count,), lambda w: namespace(w).argsort(wide(w), kind="stable"), 2, 0, count)
 
     def _places(self, size: Size, first: int) -> tuple[tuple[int, ...] | None, int, int]:
         """Return a result's shape, None for a single number, its first place, and how many numbers it has."""
@@ -206,13 +204,36 @@ class Generator:
 
     def _made(self, shape: tuple[int, ...] | None, numbers: Any, size: int, first: int, count: int) -> Any:
         """Return numbers of so many words each, made of this call's words."""
+
+        def draw(seed: int, call: int, first: int, count: int, xp: ModuleType) -> Array:
+            return words(seed, call, first * size, count * size, xp)
+
+        return self._of_call(shape, numbers, draw, size, first, count)
+
+    def _of_fractions(
+        self,
+        shape: tuple[int, ...] | None,
+        numbers: Any,
+        dtype: np.dtype,
+        first: int,
+        count: int,
+        **bound: Any,
+    ) -> Any:
+        """Return numbers made of this call's fractions, one each, or of whether they are below a bound."""
+        draw = partial(fractions, dtype=dtype, **bound)
+        return self._of_call(shape, numbers, draw, dtype.itemsize // 4, first, count)
+
+    def _of_call(
+        self, shape: tuple[int, ...] | None, numbers: Any, draw: Any, size: int, first: int, count: int
+    ) -> Any:
+        """Return numbers made of what is drawn for a new call, of so many words each."""
         if (first + count) * size > 1 << 64:
             raise ValueError(f"a call has 2**64 words, too few for {count} numbers from place {first} on")
         with self._lock:
             call = _in_range("call", self.call)
             self.call = call + 1
         with self._on_device():
-            x = words(self.seed, call, first * size, count * size, self._xp)
+            x = draw(self.seed, call, first, count, xp=self._xp)
             with quietly(x):
                 result = numbers(x)
             return on_host(result)[0] if shape is None else result.reshape(shape)
@@ -245,29 +266,17 @@ def _shape(size: Size) -> tuple[tuple[int, ...] | None, int]:
     return shape, prod(shape)
 
 
-def _wide(w: Array) -> Array:
-    """Return two words each, the first the lower one, as uint64: a view where memory has that order."""
-    return w.view(np.uint64) if byteorder == "little" else w[::-1].copy().view(np.uint64)[::-1]
-
-
-def _fractions(w: Array, dtype: np.dtype) -> Array:
-    """Return the leading bits of words, or of two each, as numbers in [0, 1)."""
-    if dtype == np.float32:
-        return (w >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-    return (_wide(w) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _normal(w: Array) -> Array:
-    """Return two normal numbers for four words each."""
-    u, v = _fractions(w, _FLOATS[1]).reshape(-1, 2).T
+def _normal(fractions_: Array) -> Array:
+    """Return two normal numbers for two fractions each."""
+    u, v = fractions_.reshape(-1, 2).T
     radius = sqrt(log(u + 2.0**-53) * -2.0)  # of (0, 1]
     angle = v * 2.0
-    return namespace(w).stack([radius * cospi(angle), radius * sinpi(angle)], axis=-1).reshape(-1)
+    return namespace(u).stack([radius * cospi(angle), radius * sinpi(angle)], axis=-1).reshape(-1)
 
 
 def _scaled(w: Array, count: int, start: int) -> Array:
     """Return start + floor(word·count/2**64) of words of 64 bits, count at most 2**64."""
-    x, half = _wide(w), np.uint64(32)
+    x, half = wide(w), np.uint64(32)
     if count == 1 << 64:
         return x.view(np.int64) + np.int64(start)  # modulo 2**64
     low, high = x & np.uint64(0xFFFFFFFF), x >> half

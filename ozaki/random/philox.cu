@@ -1,12 +1,16 @@
-/* Philox 4x32-10: `philox.rounds`, a counter with each thread. */
+/* Philox 4x32-10: `philox.rounds`, a counter with each thread, and what is made of its four words. Defined before:
+   NUMBERS, one of these. */
+
+#define WORDS 0
+#define FRACTIONS_32 1 /* float32 in [0, 1) */
+#define FRACTIONS_64 2
+#define BELOW 3 /* whether the latter are less than a bound */
 
 typedef unsigned long long u64;
 
-extern "C" __global__ void random_words(u64 seed, u64 call, u64 begin, u64 n, uint4 *result)
+__device__ uint4 rounds(u64 seed, u64 call, u64 counter)
 {
-    const u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    unsigned x = begin + i, y = (begin + i) >> 32, z = call, w = call >> 32, k = seed, m = seed >> 32;
+    unsigned x = counter, y = counter >> 32, z = call, w = call >> 32, k = seed, m = seed >> 32;
 #pragma unroll
     for (int round = 0; round < 10; round++) {
         const unsigned a = x, b = z;
@@ -17,5 +21,30 @@ extern "C" __global__ void random_words(u64 seed, u64 call, u64 begin, u64 n, ui
         k += 0x9E3779B9u;
         m += 0xBB67AE85u;
     }
-    result[i] = make_uint4(x, y, z, w);
+    return make_uint4(x, y, z, w);
+}
+
+__device__ float single(unsigned word) { return (float)(word >> 8) * 0x1p-24f; }
+__device__ double fraction(unsigned low, unsigned high) { return (double)(((u64)high << 32 | low) >> 11) * 0x1p-53; }
+
+#if NUMBERS == WORDS
+typedef uint4 Result;
+__device__ Result made(uint4 w, double bound) { return w; }
+#elif NUMBERS == FRACTIONS_32
+typedef float4 Result;
+__device__ Result made(uint4 w, double bound) { return make_float4(single(w.x), single(w.y), single(w.z), single(w.w)); }
+#elif NUMBERS == FRACTIONS_64
+typedef double2 Result;
+__device__ Result made(uint4 w, double bound) { return make_double2(fraction(w.x, w.y), fraction(w.z, w.w)); }
+#else
+typedef uchar2 Result;
+__device__ Result made(uint4 w, double bound) {
+    return make_uchar2(fraction(w.x, w.y) < bound, fraction(w.z, w.w) < bound);
+}
+#endif
+
+extern "C" __global__ void random_numbers(u64 seed, u64 call, u64 begin, u64 n, double bound, Result *result)
+{
+    const u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+    if (i < n) result[i] = made(rounds(seed, call, begin + i), bound);
 }

@@ -10,14 +10,16 @@ the counter the place of four words and the number of the call.
 from __future__ import annotations
 
 from pathlib import Path
+from sys import byteorder
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
+from multiword.runtime.memory import empty_result_in
 from multiword.runtime.parallel import over_rows
 
 FACTORS = 0xD2511F53, 0xCD9E8D57
@@ -31,8 +33,14 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _BLOCK = 1 << 14  # counters at a time: their words stay in the cache
 _THREADS = 256
 
+_WORDS, _FRACTIONS, _BELOW = 0, {4: 1, 8: 2}, 3
+"""What a kernel makes of four words; fractions by the bytes of a number."""
+
 _KERNEL = Kernel(
-    "random_words", Path(__file__).with_suffix(".cu"), ({},), equals="ozaki.random.philox.rounds"
+    "random_numbers",
+    Path(__file__).with_suffix(".cu"),
+    tuple({"NUMBERS": made} for made in (_WORDS, *_FRACTIONS.values(), _BELOW)),
+    equals="ozaki.random.philox.rounds",
 )
 
 
@@ -48,10 +56,40 @@ def words(seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> 
     >>> [hex(word) for word in words(0, 0, 0, 4)]
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
     """
+    if xp is not np:
+        return _on_device(_WORDS, seed, call, first, count, 4, np.uint32)
     begin, end = first // 4, -(-(first + count) // 4)
-    result = xp.empty((end - begin, 4), np.uint32)
-    (_fill if xp is np else _fill_on_device)(seed, call, begin, result)
+    result = np.empty((end - begin, 4), np.uint32)
+    _fill(seed, call, begin, result)
     return result.reshape(-1)[first - 4 * begin :][:count]
+
+
+def fractions(
+    seed: int, call: int, first: int, count: int, dtype: np.dtype, xp: ModuleType = np, *, below: Any = None
+) -> Array:
+    """Return the leading bits of words, or of two each, as numbers in [0, 1); or which are below a bound.
+
+    As `words`, of float32 numbers, which have a word each, or of float64 ones, which have two.
+
+    >>> fractions(0, 0, 0, 2, np.dtype(np.float32)).tolist()
+    [0.3988475799560547, 0.8804873824119568]
+    """
+    each = dtype.itemsize // 4
+    if xp is np:
+        w = words(seed, call, first * each, count * each)
+        if each == 1:
+            u = (w >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+        else:
+            u = (wide(w) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return u if below is None else u < below
+    if below is None:
+        return _on_device(_FRACTIONS[dtype.itemsize], seed, call, first, count, 4 // each, dtype)
+    return _on_device(_BELOW, seed, call, first, count, 2, np.bool_, below)
+
+
+def wide(w: Array) -> Array:
+    """Return two words each, the first the lower one, as uint64: a view where memory has that order."""
+    return w.view(np.uint64) if byteorder == "little" else w[::-1].copy().view(np.uint64)[::-1]
 
 
 def _fill(seed: int, call: int, begin: int, result: np.ndarray) -> None:
@@ -83,8 +121,15 @@ def rounds(seed: Any, call: Any, counter: Any) -> tuple[Any, Any, Any, Any]:
     return x, y, z, w
 
 
-def _fill_on_device(seed: int, call: int, begin: int, result: Any) -> None:
-    n = len(result)
+def _on_device(
+    made: int, seed: int, call: int, first: int, count: int, each: int, dtype: Any, bound: float = 0.0
+) -> Any:
+    """Return what a kernel makes of each counter, so many numbers, from one place on."""
+    begin, end = first // each, -(-(first + count) // each)
+    n = end - begin
+    result = empty_result_in(import_cupy(), (each * n,), dtype)
     if n:
         numbers = (np.uint64(x) for x in (seed, call, begin, n))
-        _KERNEL((-(-n // _THREADS),), (_THREADS,), (*numbers, result))
+        grid = (-(-n // _THREADS),)
+        _KERNEL(grid, (_THREADS,), (*numbers, np.float64(bound), result), NUMBERS=made)
+    return result[first - each * begin :][:count]

@@ -50,8 +50,13 @@ struct Product {
     }
 
     /* Write the elements of a warp that are open, a bit of its first lane for each, rounded once, from its exact sum; one
-       that has an index out of range is left. first : the warp's first element. digits : in shared memory. */
-    __device__ __noinline__ void write_exactly(unsigned open, i64 first, RESULT *out, i64 *digits) const {
+       that has an index out of range is left. first : the warp's first element. digits : the block's, in shared memory,
+       and `taken` becomes 1 while a warp has them. */
+    __device__ __noinline__ void write_exactly(unsigned open, i64 first, RESULT *out, i64 *digits, int *taken) const {
+        if (lane_of_warp() == 0)
+            while (atomicCAS(taken, 0, 1)) __nanosleep(200);
+        __syncwarp();
+        __threadfence_block();
         for (; open; open &= open - 1) {
             const i64 element = first + (__ffs(open) - 1) / LANES;
             for (int d = lane_of_warp(); d < DIGITS + SPARE; d += 32) digits[d] = 0;
@@ -63,5 +68,7 @@ struct Product {
             }
             __syncwarp();
         }
+        __threadfence_block();
+        if (lane_of_warp() == 0) atomicExch(taken, 0);
     }
 };

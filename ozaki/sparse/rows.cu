@@ -18,7 +18,10 @@ add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ in
                 const VALUE *__restrict__ values, const X *__restrict__ x,
                 const ADDEND *__restrict__ initial, RESULT *__restrict__ out, SparseSizes sizes, unsigned *invalid)
 {
-    __shared__ i64 digits[THREADS / 32][DIGITS + SPARE];
+    __shared__ i64 digits[DIGITS + SPARE]; /* with some for each warp there were too little memory for a cache */
+    __shared__ int taken;
+    if (threadIdx.x == 0) taken = 0;
+    __syncthreads();
     const long long rows = sizes.rows, width = sizes.width, columns = sizes.columns;
     const long long element = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -76,5 +79,5 @@ add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ in
     const unsigned open = __ballot_sync(~0u, there && lane == 0 && decided != decided);
     if (!open) return;
     const Product product{pointers, indices, values, x, initial, sizes};
-    product.write_exactly(open, element - lane_of_warp() / LANES, out, digits[threadIdx.x / 32]);
+    product.write_exactly(open, element - lane_of_warp() / LANES, out, digits, &taken);
 }

@@ -215,7 +215,10 @@ def dropout(settings: Settings, x: Tensor, p: float, train: bool) -> Tensor | No
     """Return x·b/(1 − p), b of `bernoulli_`: on a GPU, too, where PyTorch's fused kernel draws others."""
     if not settings.everything or not x.is_floating_point() or not (train and 0 < p < 1 and x.numel()):
         return None
-    return x * torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+    one, share = (torch.scalar_tensor(number, dtype=x.dtype) for number in (1.0, 1 - p))
+    return x * torch.empty_like(x).bernoulli_(1 - p).mul_(
+        one / share
+    )  # b/(1 - p), which is one of two numbers
 
 
 def _native_dropout(settings: Settings, x: Tensor, p: float, train: bool | None) -> Any:

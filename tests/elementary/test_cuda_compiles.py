@@ -1,16 +1,20 @@
 """The printed kernels compile, without a GPU, and contract nothing."""
 
 import re
+from itertools import product
 
 import pytest
 
 from multiword.runtime.kernels import OPTIONS
 from ozaki.elementary.cuda import source
 from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.slopes import SLOPES, slope_name
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, compile_kernel
 
 FEW = [("exp", False, False), ("tanh", True, False), ("sin", False, True), ("gelu", True, True)]
-ALL = [(name, single, last) for name in FUNCTIONS for single in (True, False) for last in (True, False)]
+SLOPES_OF = [slope_name(name, i) for name, slopes in SLOPES.items() for i in range(len(slopes))]
+FEW += [(slope_name("gelu", 0), True, False), (slope_name("pow", 1), False, True)]
+ALL = list(product([*FUNCTIONS, *SLOPES_OF], (True, False), (True, False)))
 
 
 @pytest.mark.parametrize(

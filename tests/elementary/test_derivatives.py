@@ -1,10 +1,15 @@
-"""Derivatives are those of mpmath, of the first two orders, and one for every argument of every function."""
+"""Derivatives are those of mpmath, of the first two orders, and one for every argument of every function.
+
+First ones, of a formula's trace, have the bits of the formula computed with arrays.
+"""
 
 import numpy as np
 import pytest
 
-from ozaki.elementary.derivatives import SLOPES, derivative
+from ozaki.elementary import derivatives, evaluate
+from ozaki.elementary.derivatives import derivative
 from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.slopes import SLOPES, slope_name
 from tests.elementary.references import REFERENCES, mp
 
 TWO = {
@@ -62,3 +67,49 @@ def test_ends(name):
     left, right = {"tanh": (0, 0), "sigmoid": (0, 0), "erf": (0, 0)}.get(name, (0, 1))
     ends = np.array([-np.inf, -1e300, 1e300, np.inf])
     assert derivative(name, (1,), ends).tolist() == [left, left, right, right]
+
+
+ENDS = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-300, -1e-300, 1e300, -1e300, 2.0**-1074, 0.5, 2.0]
+BROAD = [
+    (name, i, dtype)
+    for name in SLOPES
+    for i in range(len(SLOPES[name]))
+    for dtype in (np.float32, np.float64)
+]
+FEW = {("gelu", 0, np.float32), ("pow", 1, np.float64), ("log", 0, np.float32)}
+
+
+def arguments(name, dtype):
+    rng = np.random.default_rng(len(name))
+    ends = np.array(np.meshgrid(*[ENDS] * len(SLOPES[name]))).reshape(len(SLOPES[name]), -1)
+    drawn = rng.standard_normal((len(SLOPES[name]), 1000)) * np.exp(2 * rng.standard_normal(1000))
+    with np.errstate(all="ignore"):
+        return list(np.concatenate([ends, drawn], axis=1).astype(dtype))
+
+
+@pytest.mark.parametrize("interpreted", [False, True], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize(
+    ("name", "argument", "dtype"),
+    [pytest.param(*k, marks=() if k in FEW else pytest.mark.slow) for k in BROAD],
+)
+def test_traces(without_numba, name, argument, dtype, interpreted):
+    x = arguments(name, dtype)
+    orders = [int(i == argument) for i in range(len(x))]
+    compute = (lambda: derivative(name, orders, *x), without_numba(derivative, name, orders, *x))
+    found = compute[1] if interpreted else compute[0]()
+    expected = derivatives._of(name, orders, x, x[0].shape, np.dtype(dtype))
+    assert found.dtype == dtype
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_what_a_trace_leaves_undecided(monkeypatch):
+    """Is computed by the formula: of ties some."""
+    left, real = [], derivatives._of
+    monkeypatch.setattr(derivatives, "_of", lambda *a: (left.append(len(a[2][0])), real(*a))[1])
+    x = np.linspace(-3, 3, 20_001)
+    found = derivative("tanh", (1,), x)
+    undecided = np.empty(len(x), np.uint8)
+    count = evaluate._run(slope_name("tanh", 0), False, False)(x, np.empty_like(x), undecided)
+    assert 0 < count < 100
+    assert left == [count]
+    assert found.tobytes() == real("tanh", (1,), [x], x.shape, x.dtype).tobytes()

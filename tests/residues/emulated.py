@@ -56,6 +56,12 @@ static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static void __threadfence() {}
+static void __threadfence_block() {}
+static void __nanosleep(unsigned) {}
+static int atomicCAS(int *x, int expected, int y) {
+    return __atomic_compare_exchange_n(x, &expected, y, false, 0, 0) ? expected : *x;
+}
+static int atomicExch(int *x, int y) { return __atomic_exchange_n(x, y, 0); }
 static unsigned atomicInc(unsigned *x, unsigned limit) { return *x < limit ? (*x)++ : std::exchange(*x, 0); }
 static double exchanged[1024]; /* by threads of a block, all of which take part */
 template <class Find> static auto exchange(double x, Find find) {

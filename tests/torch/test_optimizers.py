@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ozaki.torch import optimizers, overrides  # noqa: E402
+from ozaki.torch.settings import active  # noqa: E402
 from tests.torch.test_everything import bits, drawn, everything  # noqa: E402
 
 OPTIMIZERS = {
@@ -46,6 +47,77 @@ def stepped(name, form, device="cpu", steps=8):
     state = [optimizer.state[p] for p in params]
     kept = [of[key] for of in state for key in sorted(of) if isinstance(of[key], torch.Tensor)]
     return bits(*params, *kept)
+
+
+LISTS = {
+    "add.List": ("x", "y"),
+    "add.Scalar": ("x", 0.3),
+    "sub.List": ("x", "y"),
+    "mul.Scalar": ("x", 0.3),
+    "mul.List": ("x", "y"),
+    "mul.ScalarList": ("x", [0.1, 0.3, 0.1, 0.1]),
+    "div.ScalarList": ("x", [0.3] * 4),
+    "div.List": ("x", "y"),
+    "div.Tensor": ("x", torch.tensor(0.3)),
+    "addcmul.Scalar": ("x", "y", "z", 0.3),
+    "addcdiv.ScalarList": ("x", "y", "z", [0.3] * 4),
+    "lerp.Scalar": ("x", "y", 0.7),
+    "lerp.List": ("x", "y", "z"),
+    "sqrt": ("y",),
+}
+
+
+@pytest.mark.parametrize("form", ["", "_"])
+@pytest.mark.parametrize("name", LISTS)
+def test_small_tensors_are_computed_as_one(monkeypatch, name, form):
+    """As those of a GPU are: some of four as one, and the largest by itself."""
+    shapes, joined, real = [(3, 2), (), (5,), (40,)], [], optimizers._as_one
+
+    def arguments():
+        lists = {
+            letter: [drawn(*shape, seed=10 * k + i).abs() for i, shape in enumerate(shapes)]
+            for k, letter in enumerate("xyz")
+        }
+        return [lists.get(x, x) if isinstance(x, str) else x for x in LISTS[name]]
+
+    def as_one(call, in_place, *some):
+        joined.append(len(some[0]))
+        return real(call, in_place, *some)
+
+    def copied(targets, sources):
+        for target, source in zip(targets, sources, strict=True):
+            target.copy_(source)
+
+    monkeypatch.setattr(optimizers, "_as_one", as_one)
+    monkeypatch.setattr(optimizers, "_native_copy", lambda: copied)
+    monkeypatch.setattr(optimizers, "_TOGETHER", 12)
+    base, dot, overload = name.partition(".")
+    compute, found = optimizers.one_by_one(f"_foreach_{base}{form}{dot}{overload}"), []
+    with everything():
+        for together in (False, True):
+            monkeypatch.setattr(optimizers, "_joinable", lambda _, together=together: together)
+            given = arguments()
+            result = compute(active(), *given)
+            found.append(bits(*(given[0] if form else result)))
+    assert found[0] == found[1]
+    assert joined == [3, 1]
+
+
+def test_numbers_of_each_tensor_stay_its_own():
+    pairs = [drawn(3, seed=0), drawn(2, seed=1)]
+    calls = []
+
+    def call(*arguments):
+        calls.append(arguments)
+        return [x * y for x, y in zip(*arguments, strict=True)]
+
+    found = optimizers._as_one(call, False, pairs, [2.0, 3.0])
+    assert bits(*found) == bits(pairs[0] * 2, pairs[1] * 3)
+    found = optimizers._as_one(call, False, pairs, [2.0, 2.0])
+    assert bits(*found) == bits(pairs[0] * 2, pairs[1] * 2)
+    assert [len(tensors) for tensors, _ in calls] == [2, 1]
+    optimizers._as_one(call, False, pairs, [0.0, -0.0])
+    assert len(calls[-1][0]) == 2
 
 
 def clipped(device="cpu", **options):
