@@ -7,10 +7,11 @@
 Some steps of AdamW with warm-up and clipping, dropout on, in `reproducible(everything=True)`, without and
 with `ExactGradients`: with one thread and more, with the instructions of other CPUs (PyTorch's, OpenBLAS's),
 the batch at once and in four parts, each in a process of its own; and with the parts divided between two
-workers (gloo, or NCCL and two GPUs). With exact gradients all have to end in one fingerprint, of both models and of
-what their optimizers keep; of two workers, whose running statistics are of their own samples, of parameters
-instead of models. Without, all that train on the batch at once. Beside them PyTorch's own: seconds of a step,
-on a CPU of processor time, since other work on the machine is not theirs, and the process's peak of memory.
+workers (gloo, or NCCL and two GPUs). With exact gradients all have to end in one fingerprint, of both models
+and of what their optimizers keep; of two workers, whose running statistics are of their own samples, of
+parameters instead of models. Without, all that train on the batch at once. Beside them PyTorch's own: seconds
+of a step, on a CPU of processor time, since other work on the machine is not theirs, and the process's peak
+of memory.
 """
 
 from __future__ import annotations
