@@ -16,7 +16,7 @@ from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -88,17 +88,21 @@ class Kernel:
         self.instance(shared=shared, **constants)(grid, block, arguments)
 
 
-class Instance(NamedTuple):
+@dataclass(frozen=True)
+class Instance:
     """A kernel with its constants, to be launched with so many bytes of dynamic shared memory."""
 
     kernel: Kernel
     constants: tuple[tuple[str, int | str], ...]
     shared: int
+    _functions: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def compiled(self) -> Any:
         """Return the CuPy function on the current device."""
         device = import_cupy().cuda.runtime.getDevice()
-        return _compile(self.kernel.name, self.constants, device)
+        if (function := self._functions.get(device)) is None:
+            function = self._functions[device] = _compile(self.kernel.name, self.constants, device)
+        return function
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         """Launch on CuPy's current stream."""

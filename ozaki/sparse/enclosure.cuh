@@ -4,7 +4,7 @@
 __device__ __forceinline__ double not_a_number() { return __longlong_as_double(0x7ff8000000000000LL); }
 
 /* A sum as high + low, with a bound of what is missing: the CUDA form of `enclosure_numba`, which says why. */
-struct EnclosedSum {
+struct Enclosure {
     double high, low, error;
 
     __device__ __forceinline__ void add_product(double x, double y) {
@@ -15,12 +15,12 @@ struct EnclosedSum {
         error += tiny ? not_a_number() : fabs(lost);
     }
 
-    __device__ __forceinline__ void merge(const EnclosedSum &other) {
+    __device__ __forceinline__ void merge(const Enclosure &other) {
         const double rest = two_sum(&high, other.high), lost = two_sum(&low, other.low), more = two_sum(&low, rest);
         error += other.error + (fabs(lost) + fabs(more));
     }
 
-    __device__ __forceinline__ EnclosedSum root() const {
+    __device__ __forceinline__ Enclosure root() const {
         const double root = sqrt(high);
         double rest = __fma_rn(-root, root, high);
         const double lost = error + fabs(two_sum(&rest, low));
@@ -41,7 +41,7 @@ struct EnclosedSum {
 };
 
 /* The first of so many lanes gets the sum of all. Every thread of the warp takes part. */
-template <int lanes> __device__ __forceinline__ void add_lanes(EnclosedSum *sum) {
+template <int lanes> __device__ __forceinline__ void add_lanes(Enclosure *sum) {
 #pragma unroll
     for (int o = lanes / 2; o; o /= 2) {
         const double high = __shfl_down_sync(0xffffffffu, sum->high, o, lanes);

@@ -1,4 +1,4 @@
-"""Sums of the rows of sparse products on a GPU, by one kernel over rows and columns.
+"""Sums of the rows of sparse products on a GPU: a kernel over rows and columns, and one for what it leaves.
 
 A call waits for the device when it is the first with these indices, and raises an error if one is out of
 range. Later ones do not: an index that has become so since gives NaN, and the next call raises the error.
@@ -11,21 +11,22 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy, to_float64
 from multiword.runtime.kernels import Instance, Kernel, Struct, members
+from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import Readback
 from ozaki.sparse.matrices import Matrix, out_of_range
 from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.fixed_point import FLAG_CONSTANTS, DigitRange
 
-_THREADS, _BLOCKS = 256, (6, 5)
-"""Of a block, and how many of these a multiprocessor has registers for, of real and of complex numbers: as
-many as if there were no exact sums."""
+_THREADS, _EXACT_THREADS, _BLOCKS = 256, 128, 8
+"""Of a block of each kernel, and blocks of the second for each multiprocessor."""
 
 _INDICES = {np.dtype(np.int32): "int", np.dtype(np.int64): "long long"}
 _NUMBERS = {
@@ -55,18 +56,30 @@ LIMITS = {"TINY": repr(TINY)}
 _DIGITS = DigitRange.of(FORMATS["fp64"])
 
 
+def _kinds(
+    index: np.dtype, value: np.dtype, x: np.dtype, addend: np.dtype, result: np.dtype
+) -> dict[str, Any]:
+    return {
+        "INDEX": _INDICES[index],
+        "VALUE": _NUMBERS[value],
+        "X": _NUMBERS[x],
+        "ADDEND": _NUMBERS[addend],
+        "RESULT": _NUMBERS[result],
+        "PARTS": 2 if value.kind == "c" else 1,
+    }
+
+
 def _constants(lanes: int, wide: bool, vector: bool, kinds: Sequence[np.dtype]) -> dict[str, Any]:
-    """Return the kernel's constants. kinds : of indices, the matrix, x, addends and results."""
-    index, value, _, _, result = kinds
-    types = zip(("VALUE", "X", "ADDEND", "RESULT"), (_NUMBERS[kind] for kind in kinds[1:]), strict=True)
-    complex_ = value.kind == "c"
-    form = {"LANES": lanes, "OFFSET": "long long" if wide else "int", "VECTOR": int(vector), **LIMITS}
-    blocks = {"THREADS": _THREADS, "BLOCKS": _BLOCKS[complex_], "PARTS": 1 + complex_}
-    target = FORMATS["fp64" if _NUMBERS[result] == "double" else "fp32"]
+    form = {"LANES": lanes, "OFFSET": "long long" if wide else "int", "VECTOR": int(vector)}
+    return {**_kinds(*kinds), **form, **LIMITS}
+
+
+def _exact_constants(kinds: Sequence[np.dtype]) -> dict[str, Any]:
+    target = FORMATS["fp64" if _NUMBERS[kinds[-1]] == "double" else "fp32"]
     digits = {"DIGITS": _DIGITS.digits, "LOWEST": f"({_DIGITS.exponent})", "BELOW": 0, "ABOVE": 0}
-    rounding = {"RESULT_PRECISION": target.precision, "RESULT_SMALLEST": f"({target.last_place})"}
+    formats = {"RESULT_PRECISION": target.precision, "RESULT_SMALLEST": f"({target.last_place})"}
     flags = {**FLAG_CONSTANTS, "INVALID": "256u"}
-    return {"INDEX": _INDICES[index], **dict(types), **form, **blocks, **digits, **rounding, **flags}
+    return {**_kinds(*kinds), **digits, **formats, **flags, "THREADS": _EXACT_THREADS}
 
 
 class SparseSizes(Struct):
@@ -78,22 +91,29 @@ class SparseSizes(Struct):
     )
 
 
-_ADD_ROWS = Kernel(
-    "add_sparse_rows",
-    Path(__file__).with_name("rows.cu"),
-    tuple(
-        _constants(lanes, wide, vector, tuple(map(np.dtype, kinds)))
-        for lanes, wide, vector, kinds in (
-            (1, False, True, "idddd"),
-            (2, True, True, "lfddd"),
-            (4, False, False, "iffff"),
-            (8, True, False, "iDDDD"),
-            (32, False, False, "ldDDD"),
-            (1, False, False, "iFFFF"),
-        )
-    ),
-    (SparseSizes,),
-    equals="ozaki.definition.sums.rounded_dot",
+_INSTANCES = tuple(
+    (_constants(lanes, wide, vector, dtypes), _exact_constants(dtypes))
+    for lanes, wide, vector, kinds in (
+        (1, False, True, "idddd"),
+        (2, True, True, "lfddd"),
+        (4, False, False, "iffff"),
+        (8, True, False, "iDDDD"),
+        (32, False, False, "ldDDD"),
+        (1, False, False, "iFFFF"),
+    )
+    for dtypes in [tuple(map(np.dtype, kinds))]
+)
+_ADD_ROWS, _ADD_EXACTLY = (
+    Kernel(
+        name,
+        Path(__file__).with_name(file),
+        tuple(constants[i] for constants in _INSTANCES),
+        (SparseSizes,),
+        equals="ozaki.definition.sums.rounded_dot",
+    )
+    for i, (name, file) in enumerate(
+        (("add_sparse_rows", "rows.cu"), ("add_sparse_rows_exactly", "rows_exactly.cu"))
+    )
 )
 
 _in_range: set[tuple[Any, ...]] = set()
@@ -112,6 +132,25 @@ def _raise_invalid(invalid: Readback) -> None:
         raise out_of_range()
 
 
+class _Operands(NamedTuple):
+    """What both kernels read, as they read it; no addend is a null pointer."""
+
+    pointers: Array
+    indices: Array
+    values: Array
+    x: Array
+    initial: Any
+
+
+class _Launches(NamedTuple):
+    """The kernels of a product, the grids of both, and what they are told of it, as CuPy passes it."""
+
+    add: Instance
+    exactly: Instance
+    grids: tuple[tuple[int], tuple[int]]
+    sizes: np.ndarray
+
+
 def rows_on_device(matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np.dtype) -> Array | None:
     """Return initial + A·x in a dtype, each element rounded once.
 
@@ -120,27 +159,21 @@ def rows_on_device(matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np
     x : (n,) or (n, k). addends : nothing, or an array of the result's shape. dtype : one of the four of
         results. ValueError for an index out of range, in this call or in an earlier one.
     """
-    values, (pointers, indices) = matrix.values, matrix.indices
-    if not matrix.row_by_row or values.dtype not in _NUMBERS:
+    if (operands := _operands(matrix, x, addends, dtype)) is None:
         return None
-    sides = [side for y in (x, *addends) if (side := _numbers(y, dtype)) is not None]
-    if len(sides) < 1 + len(addends):
-        return None
-    cupy = import_cupy()
-    if pointers.dtype != indices.dtype:
-        pointers, indices = (part.astype(np.int64) for part in (pointers, indices))
-    pointers, indices, values = map(cupy.ascontiguousarray, (pointers, indices, values))
-    stored, tail = min(len(indices), len(values)), x.shape[1:]
-    kinds = indices.dtype, values.dtype, sides[0].dtype, sides[-1].dtype, dtype
-    launch, grid, sizes = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
-    out = cupy.ndarray((matrix.shape[0], *tail), dtype)
-    invalid = _invalid(out.data.device_id)
+    pointers, indices, values, numbers, initial = operands
+    device, tail = values.data.device_id, x.shape[1:]
+    stored = min(len(indices), len(values))
+    kinds = indices.dtype, values.dtype, numbers.dtype, (initial if addends else numbers).dtype, dtype
+    add, exactly, grids, sizes = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
+    out = empty_result(x, (matrix.shape[0], *tail), dtype)
+    invalid = _invalid(device)
     _raise_invalid(invalid)
-    initial = sides[1] if addends else np.uint64(0)
-    launch(grid, (_THREADS,), (pointers, indices, values, sides[0], initial, out, sizes, invalid.address))
-    where = (out.data.device_id, pointers.data.ptr, indices.data.ptr, stored, matrix.shape, indices.dtype)
+    add(grids[0], (_THREADS,), (*operands, out, sizes, invalid.address))
+    exactly(grids[1], (_EXACT_THREADS,), (*operands, out, sizes))
+    where = (device, pointers.data.ptr, indices.data.ptr, stored, matrix.shape, indices.dtype)
     if where not in _in_range:
-        cupy.cuda.get_current_stream().synchronize()
+        import_cupy().cuda.get_current_stream().synchronize()
         _raise_invalid(invalid)
         if where[1:3] == tuple([part.data.ptr for part in matrix.indices]):  # no copies, which are gone soon
             if len(_in_range) >= _REMEMBERED:
@@ -149,22 +182,40 @@ def rows_on_device(matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np
     return out
 
 
+def _operands(matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np.dtype) -> _Operands | None:
+    values, (pointers, indices) = matrix.values, matrix.indices
+    if not matrix.row_by_row or values.dtype not in _NUMBERS:
+        return None
+    sides = [side for y in (x, *addends) if (side := _numbers(y, dtype)) is not None]
+    if len(sides) < 1 + len(addends):
+        return None
+    if pointers.dtype != indices.dtype:
+        pointers, indices = (part.astype(np.int64) for part in (pointers, indices))
+    pointers, indices, values = map(import_cupy().ascontiguousarray, (pointers, indices, values))
+    return _Operands(pointers, indices, values, sides[0], sides[1] if addends else np.uint64(0))
+
+
 @lru_cache(1024)
 def _prepared(
-    shape: tuple[int, int], stored: int, tail: tuple[int, ...], conjugate: bool, kinds: tuple[np.dtype, ...]
-) -> tuple[Instance, tuple[int], SparseSizes]:
-    """Return the kernel of a product, its grid, and what it is told of it.
+    shape: tuple[int, int],
+    stored: int,
+    tail: tuple[int, ...],
+    conjugate: bool,
+    kinds: tuple[np.dtype, ...],
+) -> _Launches:
+    """Return how a product is launched.
 
-    tail : what comes after the rows in the result's shape. kinds : dtypes, as of `_constants`.
+    tail : what comes after the rows in the result's shape. kinds : dtypes, as of `_kinds`.
     """
     k = prod(tail) * (2 if kinds[-1].kind == "c" else 1)
     lanes = _lanes(stored / max(1, shape[0]), shape[0], k)
     wide = max((2 if kinds[1].kind == "c" else 1) * stored, shape[1] * k) > _FURTHEST
-    launch = _ADD_ROWS.instance(**_constants(lanes, wide, k == 1, kinds))
+    add = _ADD_ROWS.instance(**_constants(lanes, wide, k == 1, kinds))
+    exactly = _ADD_EXACTLY.instance(**_exact_constants(kinds))
     sign = -1.0 if conjugate else 1.0
     sizes = SparseSizes(rows=shape[0], width=shape[1], stored=stored, columns=k, imaginary=sign)
-    grid = (-(-shape[0] * k * lanes // _THREADS),)
-    return launch, grid, sizes
+    grids = (-(-shape[0] * k * lanes // _THREADS),), (_BLOCKS * multiprocessors(),)
+    return _Launches(add, exactly, grids, sizes.value)
 
 
 def _lanes(mean: float, rows: int, k: int) -> int:

@@ -1,11 +1,10 @@
 #include "ozaki/rounding/conversion.cuh"
 #include "ozaki/sparse/enclosure.cuh"
-#include "ozaki/sparse/exactly.cuh"
+#include "ozaki/sparse/sizes.cuh"
 
 /* out[i, c] = RN(initial[i, c] + Σ values[p]·x[indices[p], c]), p from pointers[i] to pointers[i + 1], of (·, k)
-   arrays. What the bounds do not decide a warp adds up exactly, one element after the other; few programs have any.
-   To add up quickly at first, as loops on a CPU do, takes longer: many sums of small integers times numbers are ties,
-   and memory takes most of the time anyway.
+   arrays; NaN where the bounds do not decide. To add up quickly at first, as loops on a CPU do, takes longer: many sums
+   of small integers times numbers are ties, and memory takes most of the time anyway.
 
    LANES threads share an element. Numbers of the matrix have PARTS parts: with 2, columns c and c ^ 1 are the parts of a
    complex column. OFFSET counts entries, and numbers of x; VECTOR says that k is 1. *invalid becomes 1 where an index is
@@ -13,15 +12,11 @@
 
 #define AHEAD 2 /* entries that a thread reads before it adds them */
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
-                const VALUE *__restrict__ values, const X *__restrict__ x,
-                const ADDEND *__restrict__ initial, RESULT *__restrict__ out, SparseSizes sizes, unsigned *invalid)
+extern "C" __global__ void add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ indices,
+                                           const VALUE *__restrict__ values, const X *__restrict__ x,
+                                           const ADDEND *__restrict__ initial, RESULT *__restrict__ out,
+                                           SparseSizes sizes, unsigned *invalid)
 {
-    __shared__ i64 digits[DIGITS + SPARE]; /* with some for each warp there were too little memory for a cache */
-    __shared__ int taken;
-    if (threadIdx.x == 0) taken = 0;
-    __syncthreads();
     const long long rows = sizes.rows, width = sizes.width, columns = sizes.columns;
     const long long element = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -36,7 +31,7 @@ add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ in
     const INDEX from = there ? pointers[row] : 0, to = there ? pointers[row + 1] : 0;
     bool wrong = from < 0 || (row == 0 && from != 0) || to < from || to > sizes.stored || (to > from && !width);
     const OFFSET end = wrong ? 0 : (OFFSET)to;
-    EnclosedSum sum{there && lane == 0 && initial ? widened(initial[element]) : 0.0, 0, 0};
+    Enclosure sum{there && lane == 0 && initial ? widened(initial[element]) : 0.0, 0, 0};
     for (OFFSET first = (wrong ? 0 : (OFFSET)from) + lane; first < end; first += AHEAD * LANES) {
         OFFSET j[AHEAD];
         VALUE value[AHEAD][PARTS];
@@ -74,10 +69,5 @@ add_sparse_rows(const INDEX *__restrict__ pointers, const INDEX *__restrict__ in
         sum.error = not_a_number();
     }
     add_lanes<LANES>(&sum);
-    const double decided = sum.rounded(sizeof(RESULT) == 4) + 0.0;
-    if (there && lane == 0) out[element] = canonical<RESULT>(decided);
-    const unsigned open = __ballot_sync(~0u, there && lane == 0 && decided != decided);
-    if (!open) return;
-    const Product product{pointers, indices, values, x, initial, sizes};
-    product.write_exactly(open, element - lane_of_warp() / LANES, out, digits, &taken);
+    if (there && lane == 0) out[element] = canonical<RESULT>(sum.rounded(sizeof(RESULT) == 4) + 0.0);
 }

@@ -56,12 +56,6 @@ static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static void __threadfence() {}
-static void __threadfence_block() {}
-static void __nanosleep(unsigned) {}
-static int atomicCAS(int *x, int expected, int y) {
-    return __atomic_compare_exchange_n(x, &expected, y, false, 0, 0) ? expected : *x;
-}
-static int atomicExch(int *x, int y) { return __atomic_exchange_n(x, y, 0); }
 static unsigned atomicInc(unsigned *x, unsigned limit) { return *x < limit ? (*x)++ : std::exchange(*x, 0); }
 static double exchanged[1024]; /* by threads of a block, all of which take part */
 template <class Find> static auto exchange(double x, Find find) {
@@ -80,22 +74,6 @@ static int __shfl_sync(unsigned, int x, int from, int width) {
 static int __any_sync(unsigned, int x) {
     return exchange(x, [](double *of, int) { return (int)(std::count(of, of + 32, 0) < 32); });
 }
-static unsigned __ballot_sync(unsigned, int x) {
-    return exchange(x, [](double *of, int) {
-        unsigned bits = 0;
-        for (int i = 0; i < 32; i++) bits |= (of[i] != 0) * (1u << i);
-        return bits;
-    });
-}
-static unsigned __reduce_or_sync(unsigned, unsigned x) {
-    return exchange(x, [](double *of, int) {
-        unsigned bits = 0;
-        for (int i = 0; i < 32; i++) bits |= (unsigned)of[i];
-        return bits;
-    });
-}
-static void __syncwarp() { __syncthreads(); } /* of blocks of one warp */
-static int __ffs(unsigned x) { return __builtin_ffs(x); }
 static int __syncthreads_or(int x) {
     exchanged[threadIdx.x] = x;
     __syncthreads();
@@ -217,6 +195,6 @@ def _value(x):
     """The bytes of an argument, as they are passed to a kernel."""
     if isinstance(x, Struct):
         return x
-    if isinstance(x, np.generic):
+    if isinstance(x, np.generic) or type(x) is np.ndarray:  # a struct's bytes are an array
         return ctypes.create_string_buffer(x.tobytes(), x.nbytes)
     return ctypes.c_void_p(x.data.ptr)

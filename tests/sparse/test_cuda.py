@@ -28,8 +28,10 @@ def gpu(monkeypatch, emulated):
     gpu.cupy.ascontiguousarray = lambda x: x if x.flags.c_contiguous else gpu.asarray(x.copy("C"))
     gpu.cupy.zeros = lambda shape, dtype=float: gpu.asarray(np.zeros(shape, dtype))
     monkeypatch.setattr(products_cuda, "_THREADS", 32)
+    monkeypatch.setattr(products_cuda, "_EXACT_THREADS", 32)
     monkeypatch.setattr(products_cuda, "_in_range", set())
     products_cuda._invalid.cache_clear()
+    products_cuda._prepared.cache_clear()
     monkeypatch.setattr(vectors_cuda, "_THREADS", 64)
     for name in ("_dots", "_add"):
         constants = dict(getattr(vectors_cuda, name).constants) | {"THREADS": 64}
@@ -65,7 +67,7 @@ def test_products(gpu, compiled, of_matrix, of_x, mean):
     assert product_with_vector(matrix, columns[:, 1]).tobytes() == ozaki.matmul(a, x[:, 1]).tobytes()
     expected = ozaki.matmul(a, x)
     assert rounded_products([(matrix, columns)], [], expected.dtype).tobytes() == expected.tobytes()
-    assert set(compiled.launched) == {"add_sparse_rows"}
+    assert set(compiled.launched) == {"add_sparse_rows", "add_sparse_rows_exactly"}
 
 
 def test_places_of_64_bits(gpu, monkeypatch):

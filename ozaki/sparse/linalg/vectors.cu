@@ -3,7 +3,7 @@
 #define WARPS (THREADS / 32)
 
 /* The first thread gets the sums of all threads of the block. */
-__device__ __forceinline__ void add_block(EnclosedSum (&s)[2], EnclosedSum (&room)[2][WARPS]) {
+__device__ __forceinline__ void add_block(Enclosure (&s)[2], Enclosure (&room)[2][WARPS]) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int i = 0; i < 2; i++) {
         add_lanes<32>(&s[i]);
@@ -23,11 +23,11 @@ __device__ __forceinline__ void add_block(EnclosedSum (&s)[2], EnclosedSum (&roo
    Each block leaves its two sums in `sums`, and the last one to do so adds these up. The ticket, which counts the
    blocks, is 0 before and after. */
 extern "C" __global__ void enclosed_dots(const double *x, const double *y, const double *z, long long n,
-                                         EnclosedSum *sums, unsigned *ticket, double *results)
+                                         Enclosure *sums, unsigned *ticket, double *results)
 {
-    __shared__ EnclosedSum room[2][WARPS];
+    __shared__ Enclosure room[2][WARPS];
     __shared__ bool last;
-    EnclosedSum s[2] = {{0, 0, 0}, {0, 0, 0}};
+    Enclosure s[2] = {{0, 0, 0}, {0, 0, 0}};
     for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < n; i += (long long)gridDim.x * THREADS) {
         s[0].add_product(x[i], y[i]);
         if (z) s[1].add_product(x[i], z[i]);
