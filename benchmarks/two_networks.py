@@ -48,6 +48,7 @@ WARM = 4
 
 SIZES: dict[str, dict[str, Any]] = {
     "small": {"gpt": (Sizes(32, 4, 2, 64, 12, 0.1), 64), "resnet": (4, 10, 24), "batch": 64, "steps": 10},
+    "medium": {"gpt": (Sizes(128, 4, 4, 512, 64, 0.1), 16), "resnet": (16, 10, 32), "batch": 64, "steps": 10},
     "full": {"gpt": (Sizes(dropout=0.1), 16), "resnet": (64, 1000, 224), "batch": 64, "steps": 10},
     "few": {"gpt": (Sizes(tokens=128, dropout=0.1), 4), "resnet": (64, 1000, 224), "batch": 4, "steps": 3},
 }

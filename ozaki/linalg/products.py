@@ -27,9 +27,10 @@ from ozaki.tuning import LINALG_SUMMED_COLUMNS
 
 Words = Sequence[Array]
 
-SUMMED_PRODUCTS = 1 << 19
-"""Products of two numbers up to which sums in four words take less than a product of matrices on a CPU: at
-order 32 a tenth of the time, at 80 two thirds (AVX-512, one core)."""
+SUMMED_PRODUCTS = {False: 1 << 20, True: 1 << 22}
+"""Products of two numbers up to which sums in four words take less than a product of matrices on a CPU, of
+one word and of several: at order 32 a tenth of the time, at 100 nine tenths of one word and a third of two,
+at 160 half of two (AVX-512, one core)."""
 
 
 def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
@@ -75,7 +76,7 @@ def words_of_products(
     (left, right), *_ = pairs
     if right.shape[1] <= LINALG_SUMMED_COLUMNS:
         return _summed(pairs, addends, words)
-    if left.size * right.shape[1] <= SUMMED_PRODUCTS and _four_words(left) is not None:
+    if left.size * right.shape[1] <= SUMMED_PRODUCTS[words > 1] and _four_words(left) is not None:
         return [word + 0.0 for word in _summed(pairs, addends, words)]  # +0, as a product of matrices has
     return _multiplied(pairs, addends, words)
 
