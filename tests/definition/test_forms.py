@@ -77,7 +77,7 @@ def test_every_kernel_states_what_it_equals(kernel):
 OF_THEIR_OWN = {
     "add_scaled",
     "combine",
-    "random_words",
+    "random_numbers",
     "lu_panel",
     "lower_leaf",
     "cholesky_leaf",

@@ -1,6 +1,7 @@
 """Digits to floating point: FixedPoint.round, quotients and roots, against rationals."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki.rounding.digits import round_digits
-from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, Rounding
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands
 from tests.oracle import nearest, nearest_root
@@ -151,3 +153,22 @@ def test_roots_of_quotients_are_rounded_once(name, divisor):
     expected = [nearest_root(square, FORMATS[name]) for square in exact]
     assert rounded_sums([Summands((x,))], 1, rounding).tolist() == expected
     assert [float(rounded_sums([Summands((column,))], 1, rounding)) for column in x.T] == expected
+
+
+@pytest.mark.parametrize("columns", [slice(None), slice(70, None), slice(0, 5000)], ids=str)
+@pytest.mark.parametrize(("base", "exponent"), [(32, 0), (32, -1074), (20, 5), (24, -1100), (60, 17)])
+def test_many_digits_are_added_alike(without_numba, columns, base, exponent):
+    """By a compiled loop and by NumPy: of any sign, below the range, too, to columns that have some already."""
+    rng, size = np.random.default_rng(base), 5070
+    count = len(range(*columns.indices(size)))
+    digits = rng.integers(-(2**62), 2**62, (3, count)) >> rng.integers(0, 62, count)
+    digits[1] = 0
+    sums = FixedPoint(digits, base, exponent, np.zeros(count, np.uint8))
+
+    def added():
+        total = Superaccumulator(DigitRange.of(FORMATS["fp64"]), size)
+        for values in (sums, replace(sums, digits=digits[::-1])):  # which does not lie well
+            total.add(values, columns)
+        return total.first, total.digits.tobytes()
+
+    assert added() == without_numba(added)

@@ -216,7 +216,9 @@ STRICT = {
     "cumsum of": lambda x: x.cumsum(0),
     "std of torch.float32 .*sums=True": lambda x: x.std(),
     "convolution of .*unfold": lambda x: torch.conv1d(x[None], x[:5, :1, None].expand(5, ROWS, 1)),
-    "mm of torch.float64 .*write dtypes=torch.float64": lambda x: x.double() @ x.double().T,
+    r"mm of torch.float64 .*write dtypes=\(torch.float32, torch.float64\)": lambda x: (
+        x.double() @ x.double().T
+    ),
     "index_add of .*one_hot": lambda x: x.index_add(0, torch.zeros(ROWS, dtype=torch.long), x),
     "_index_put_impl ": lambda x: (
         x.clone().requires_grad_()[torch.zeros(5, dtype=torch.long)].sum().backward()

@@ -12,11 +12,14 @@ from functools import reduce
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
+from multiword.runtime.parallel import over_rows
 from ozaki.rounding.digits import carry
 from ozaki.rounding.error_free import product_error
 from ozaki.sums.exact.fixed_point import (
@@ -38,7 +41,8 @@ _SIGNED = 1 << (DIGIT_BITS - 1)
 Columns = np.ndarray | slice
 
 FILE = Path(__file__).with_suffix(".cu")
-_THREADS = 256
+_THREADS, _MANY, _TOGETHER = 256, 1 << 12, 1 << 16
+"""Of a block of the kernel; digits that a compiled loop adds, at least, and a thread at a time."""
 _ADD = Kernel("add_fixed_point", FILE, equals="ozaki.definition.sums.rounded_sum")
 
 
@@ -212,8 +216,23 @@ class Superaccumulator:
         position, count = exponent - self.range.exponent, len(digits)
         first, shift = divmod(max(position, 0), DIGIT_BITS)
         self._reach(first, first + count + 2)
-        for start, part in enumerate(_in_digits(digits >> max(-position, 0), shift), first - self.first):
-            self.digits[start : start + count, columns] += part
+        down, first = max(-position, 0), first - self.first
+        loops = self._loops(digits)
+        if loops is None or not isinstance(columns, slice):
+            for start, part in enumerate(_in_digits(digits >> down, shift), first):
+                self.digits[start : start + count, columns] += part
+            return
+        at, *_ = columns.indices(self.flags.size)
+
+        def work(block: slice) -> None:
+            loops.add_digits(digits, block.start, block.stop, down, shift, first, self.digits, at)
+
+        over_rows(work, digits.shape[1], count, _TOGETHER)
+
+    def _loops(self, digits: np.ndarray) -> Any:
+        """Return the compiled loops, if there are some, for digits that are worth it."""
+        lie_well = digits.flags.c_contiguous and self.digits.flags.c_contiguous
+        return compiled("ozaki.sums.exact.accumulator_numba") if digits.size >= _MANY and lie_well else None
 
     def _scatter(self, columns: np.ndarray, integers: np.ndarray, exponent: np.ndarray) -> None:
         """Add integers·2**exponent, each to its column; columns may repeat. No bits lie below the range."""
