@@ -158,7 +158,7 @@ def test_roots_of_quotients_are_rounded_once(name, divisor):
 @pytest.mark.parametrize("columns", [slice(None), slice(70, None), slice(0, 5000)], ids=str)
 @pytest.mark.parametrize(("base", "exponent"), [(32, 0), (32, -1074), (20, 5), (24, -1100), (60, 17)])
 def test_many_digits_are_added_alike(without_numba, columns, base, exponent):
-    """By a compiled loop and by NumPy: of any sign, below the range, too, to columns that have some already."""
+    """By a compiled loop and by NumPy: of any sign, below the range, too, to columns with some already."""
     rng, size = np.random.default_rng(base), 5070
     count = len(range(*columns.indices(size)))
     digits = rng.integers(-(2**62), 2**62, (3, count)) >> rng.integers(0, 62, count)

@@ -102,10 +102,16 @@ class Superaccumulator:
             return
         self.flags[columns] |= sums.flags
         if sums.base_bits == DIGIT_BITS and exponent >= self.range.exponent:
-            self._add_digits(columns, sums.digits, exponent)
+            if sums.digits.any():
+                self._add_digits(columns, sums.digits, exponent)
             return
-        for i, digit in enumerate(sums.digits):
-            self._add_digits(columns, digit[None], exponent + sums.base_bits * i)
+        used = [i for i, digit in enumerate(sums.digits) if digit.any()]
+        if used:  # the window is widened once
+            ends = (max(exponent + sums.base_bits * i - self.range.exponent, 0) for i in (used[0], used[-1]))
+            first, last = (position // DIGIT_BITS for position in ends)
+            self._reach(first, last + 3)
+        for i in used:
+            self._add_digits(columns, sums.digits[i][None], exponent + sums.base_bits * i)
 
     def add_terms(self, block: Summands, columns: Array) -> None:
         """Add terms to columns, which broadcast to them and may repeat: the plain definition of exact sums.
@@ -210,8 +216,6 @@ class Superaccumulator:
 
         There are no bits below the range: a single digit may reach there.
         """
-        if not digits.any():
-            return
         self._make_room(1)
         position, count = exponent - self.range.exponent, len(digits)
         first, shift = divmod(max(position, 0), DIGIT_BITS)
