@@ -103,17 +103,19 @@ _INSTANCES = tuple(
     )
     for dtypes in [tuple(map(np.dtype, kinds))]
 )
-_ADD_ROWS, _ADD_EXACTLY = (
-    Kernel(
-        name,
-        Path(__file__).with_name(file),
-        tuple(constants[i] for constants in _INSTANCES),
-        (SparseSizes,),
-        equals="ozaki.definition.sums.rounded_dot",
-    )
-    for i, (name, file) in enumerate(
-        (("add_sparse_rows", "rows.cu"), ("add_sparse_rows_exactly", "rows_exactly.cu"))
-    )
+_ADD_ROWS = Kernel(
+    "add_sparse_rows",
+    Path(__file__).with_name("rows.cu"),
+    tuple(constants for constants, _ in _INSTANCES),
+    (SparseSizes,),
+    equals="ozaki.definition.sums.rounded_dot",
+)
+_ADD_EXACTLY = Kernel(
+    "add_sparse_rows_exactly",
+    Path(__file__).with_name("rows_exactly.cu"),
+    tuple(constants for _, constants in _INSTANCES),
+    (SparseSizes,),
+    equals="ozaki.definition.sums.rounded_dot",
 )
 
 _in_range: set[tuple[Any, ...]] = set()
