@@ -311,40 +311,40 @@ def training_section(name: str) -> str:
     return section(f"Training, {device(data)}", name, note, table(header, rows))
 
 
+_NETWORKS = {
+    "small": "a GPT of 2 layers of 32 units, and a residual network of width 4",
+    "medium": "a GPT of 4 layers of 128 units, and a residual network of width 16",
+    "few": "a GPT of 124 million parameters and a ResNet-18 on 224 × 224, 4 samples a step",
+    "full": "a GPT of 124 million parameters, 16 × 1024 tokens, and a ResNet-18 on 224 × 224, 64 images",
+}
+"""What networks are trained, by the sizes of the benchmark."""
+
+
 def two_networks_section(name: str) -> str:
-    """Two networks trained in different settings: fingerprints, times and memory."""
+    """Two networks trained in different settings: times, memory and fingerprints."""
     data = load(name)
-    exact = "everything=True, ExactGradients"
-    modes = {r["mode"] for r in data["rows"]}
-    if exact not in modes:  # results in which everything was measured with them alone
-        exact = "everything=True"
-    found = {(r["setting"], r["mode"]): r for r in data["rows"]}
-    rows = []
-    for setting in dict.fromkeys(r["setting"] for r in data["rows"]):
-        native, ours = (found[setting, mode] for mode in ("PyTorch", exact))
-        alone = found.get((setting, "everything=True")) if exact != "everything=True" else None
-        times = [
-            number(1e3 * r[net]) if r else "–" for net in ("gpt", "resnet") for r in (native, alone, ours)
+    size = next((x for x in _NETWORKS if f"--size {x}" in data["command"]), "small")
+    rows = [
+        [
+            *(r["setting"], r["mode"], *(number(1e3 * r[net]) for net in ("gpt", "resnet")), str(r["MiB"])),
+            f"`{r['parameters' if 'workers' in r['setting'] else 'fingerprint']}`",
         ]
-        mark = "parameters" if "workers" in setting else "fingerprint"
-        marks = [f"`{r[mark]}`" for r in (native, ours)]
-        # On a GPU these results have PyTorch's own memory alone, and CuPy's is where the mode computes.
-        memory = ["–" if "H200" in data["device"] else str(r["MiB"]) for r in (native, ours)]
-        rows.append([setting, *times, *memory, *marks])
-    first = next(r for r in data["rows"] if r["mode"] == exact)
+        for r in data["rows"]
+    ]
+    beside = f" Meanwhile {data['beside']} on the same machine." if "beside" in data else ""
     note = (
-        "Ten steps of AdamW with warm-up and clipping, dropout on, of a GPT and of a residual network with "
-        "batch norms of 16 samples, float32: PyTorch's own, in `everything=True`, and in that with "
-        "`ExactGradients`. "
-        "Milliseconds of a step; on a CPU of small networks, by processor time; "
-        "MiB of the process at its peak; one fingerprint of both models and optimizers. "
-        "Two workers have running statistics of their own samples; of parameters and optimizers alone all "
-        f"settings with exact gradients have `{first['parameters']}`. "
-        f"PyTorch for {data['capability']}, where nothing else is said."
+        f"Of {_NETWORKS[size]}. Steps of AdamW with warm-up and clipping, dropout on, batch norms of a fixed "
+        "number of samples, float32: PyTorch's own, in `everything=True`, and in that with `ExactGradients`. "
+        "Milliseconds of a step, on a CPU of processor time; MiB at the peak, of the process or a GPU's; one "
+        "fingerprint of both models and optimizers. Two workers have running statistics of their own "
+        f"samples: theirs is of parameters and optimizers alone.{beside}"
     )
-    ways = "in the mode | exact"
-    header = f"setting | GPT | {ways} | ResNet | {ways} | MiB | exact | PyTorch | exact"
-    return section(f"Two networks, {device(data)}", name, note, table(header, rows))
+    exact = [r for r in data["rows"] if "ExactGradients" in r["mode"]]
+    if exact:
+        note += f" That is `{exact[0]['parameters']}` in all settings with exact gradients."
+    head = "setting | mode | GPT | ResNet | MiB | fingerprint"
+    where = f"{device(data)}, {data['capability']}" if "H200" not in data["device"] else device(data)
+    return section(f"Two networks, {size}, {where}", name, note, table(head, rows))
 
 
 def model_section(name: str) -> str:
