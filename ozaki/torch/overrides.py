@@ -20,6 +20,7 @@ from ozaki.torch import (
     draws,
     elementwise,
     layers,
+    lists,
     norms,
     optimizers,
     pooling,
@@ -127,7 +128,7 @@ def _in_everything(name: str, device: str, otherwise: Callable[..., Any]) -> Cal
     if name in optimizers.KERNELS:
         return _of_lists(name, optimizers.KERNELS[name], otherwise)
     if name.startswith("_foreach_"):
-        return _of_lists(name, optimizers.one_by_one(name), otherwise)
+        return _of_lists(name, lists.one_by_one(name), otherwise)
     if name not in _OF_EVERYTHING:
         return otherwise
     kernel = _replaced(name, otherwise)

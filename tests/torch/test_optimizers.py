@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ozaki.torch import optimizers, overrides  # noqa: E402
+from ozaki.torch import lists, overrides  # noqa: E402
 from ozaki.torch.settings import active  # noqa: E402
 from tests.torch.test_everything import bits, drawn, everything  # noqa: E402
 
@@ -58,7 +58,6 @@ LISTS = {
     "mul.ScalarList": ("x", [0.1, 0.3, 0.1, 0.1]),
     "div.ScalarList": ("x", [0.3] * 4),
     "div.List": ("x", "y"),
-    "div.Tensor": ("x", torch.tensor(0.3)),
     "addcmul.Scalar": ("x", "y", "z", 0.3),
     "addcdiv.ScalarList": ("x", "y", "z", [0.3] * 4),
     "lerp.Scalar": ("x", "y", 0.7),
@@ -71,7 +70,7 @@ LISTS = {
 @pytest.mark.parametrize("name", LISTS)
 def test_small_tensors_are_computed_as_one(monkeypatch, name, form):
     """As those of a GPU are: some of four as one, and the largest by itself."""
-    shapes, joined, real = [(3, 2), (), (5,), (40,)], [], optimizers._as_one
+    shapes, joined, real = [(3, 2), (1,), (5,), (40,)], [], lists._as_one
 
     def arguments():
         lists = {
@@ -88,19 +87,71 @@ def test_small_tensors_are_computed_as_one(monkeypatch, name, form):
         for target, source in zip(targets, sources, strict=True):
             target.copy_(source)
 
-    monkeypatch.setattr(optimizers, "_as_one", as_one)
-    monkeypatch.setattr(optimizers, "_native_copy", lambda: copied)
-    monkeypatch.setattr(optimizers, "_TOGETHER", 12)
+    monkeypatch.setattr(lists, "_as_one", as_one)
+    monkeypatch.setattr(lists, "_native_copy", lambda: copied)
+    monkeypatch.setattr(lists, "_TOGETHER", 12)
     base, dot, overload = name.partition(".")
-    compute, found = optimizers.one_by_one(f"_foreach_{base}{form}{dot}{overload}"), []
+    compute, found = lists.one_by_one(f"_foreach_{base}{form}{dot}{overload}"), []
     with everything():
         for together in (False, True):
-            monkeypatch.setattr(optimizers, "_joinable", lambda _, together=together: together)
+            monkeypatch.setattr(lists, "_on_one_gpu", lambda _, together=together: together)
             given = arguments()
             result = compute(active(), *given)
             found.append(bits(*(given[0] if form else result)))
     assert found[0] == found[1]
     assert joined == [3, 1]
+
+
+def alone():
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0])
+    row = torch.arange(4.0)
+    return {
+        "twice in a list": ("_foreach_add_.Scalar", [a, b, a], 1.0),
+        "read later": ("_foreach_add_.List", [a, b], [b, a]),
+        "views that overlap": ("_foreach_mul_.Scalar", [row[:3], row[1:]], 2.0),
+        "a tensor of numbers": (
+            "_foreach_addcdiv_.Tensor",
+            [a, b],
+            [b, a],
+            [b, b],
+            torch.tensor([0.5, 0.25]),
+        ),
+        "a tensor of one number": ("_foreach_mul_.Tensor", [a, b], torch.tensor(0.1, dtype=torch.float64)),
+        "no axes": ("_foreach_mul.List", [a[0], b[0]], [a[1], b[1]]),
+        "two dtypes": ("_foreach_mul.List", [a, b], [a.double(), b.double()]),
+        "gaps in memory": ("_foreach_mul_.Scalar", [row[::2], a], 2.0),
+        "other shapes": ("_foreach_mul.List", [row[:1], a], [b, a]),
+    }
+
+
+@pytest.mark.parametrize("case", alone())
+def test_what_is_not_computed_as_one(monkeypatch, case):
+    """Where a tensor that has been written to is read again, and where joined ones are of another kind."""
+    found = []
+    for together in (False, True):
+        monkeypatch.setattr(lists, "_on_one_gpu", lambda _, together=together: together)
+        monkeypatch.setattr(lists, "_as_one", None)
+        name, *arguments = alone()[case]
+        with everything():
+            result = lists.one_by_one(name)(active(), *arguments)
+        found.append(bits(*arguments[0], *(result or ())))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("numbers", [[0.5] * 3, [0.5], []])
+def test_lists_of_other_lengths_are_refused(monkeypatch, numbers):
+    monkeypatch.setattr(lists, "_on_one_gpu", lambda _: True)
+    with everything(), pytest.raises(RuntimeError):
+        lists.one_by_one("_foreach_mul.ScalarList")(active(), [torch.ones(2), torch.ones(3)], numbers)
+
+
+def test_results_have_memory_of_their_own(monkeypatch):
+    monkeypatch.setattr(lists, "_on_one_gpu", lambda _: True)
+    copied = lambda to, of: [x.copy_(y) for x, y in zip(to, of, strict=True)]  # noqa: E731
+    monkeypatch.setattr(lists, "_native_copy", lambda: copied)
+    with everything():
+        found = lists.one_by_one("_foreach_mul.Scalar")(active(), [torch.ones(2), torch.ones(3)], 2.0)
+    assert [x.untyped_storage().nbytes() for x in found] == [8, 12]
 
 
 def test_numbers_of_each_tensor_stay_its_own():
@@ -111,12 +162,12 @@ def test_numbers_of_each_tensor_stay_its_own():
         calls.append(arguments)
         return [x * y for x, y in zip(*arguments, strict=True)]
 
-    found = optimizers._as_one(call, False, pairs, [2.0, 3.0])
+    found = lists._as_one(call, False, pairs, [2.0, 3.0])
     assert bits(*found) == bits(pairs[0] * 2, pairs[1] * 3)
-    found = optimizers._as_one(call, False, pairs, [2.0, 2.0])
+    found = lists._as_one(call, False, pairs, [2.0, 2.0])
     assert bits(*found) == bits(pairs[0] * 2, pairs[1] * 2)
     assert [len(tensors) for tensors, _ in calls] == [2, 1]
-    optimizers._as_one(call, False, pairs, [0.0, -0.0])
+    lists._as_one(call, False, pairs, [0.0, -0.0])
     assert len(calls[-1][0]) == 2
 
 
@@ -149,7 +200,7 @@ def test_forms_of_clipping_have_the_same_bits():
 def test_operators_of_lists_are_made_of_others():
     """As on a GPU, where each is one kernel."""
     x, y, z = drawn(3, 9).unbind()
-    compute = optimizers.one_by_one("_foreach_addcmul.Scalar")
+    compute = lists.one_by_one("_foreach_addcmul.Scalar")
     kernel = overrides._of_lists("_foreach_addcmul.Scalar", compute, lambda *_: "native")
     with everything() as calls:
         found = kernel(None, [x, y], [y, x], [z, z], 0.3)
