@@ -331,20 +331,23 @@ def two_networks_section(name: str) -> str:
         ]
         for r in data["rows"]
     ]
-    beside = f" Meanwhile {data['beside']} on the same machine." if "beside" in data else ""
     note = (
-        f"Of {_NETWORKS[size]}. Steps of AdamW with warm-up and clipping, dropout on, batch norms of a fixed "
-        "number of samples, float32: PyTorch's own, in `everything=True`, and in that with `ExactGradients`. "
-        "Milliseconds of a step, on a CPU of processor time; MiB at the peak, of the process or a GPU's; one "
-        "fingerprint of both models and optimizers. Two workers have running statistics of their own "
-        f"samples: theirs is of parameters and optimizers alone.{beside}"
+        "Steps of AdamW with warm-up and clipping, dropout on, batch norms of a fixed number of samples, "
+        "float32: PyTorch's own, in `everything=True`, and in that with `ExactGradients`. Milliseconds of a "
+        "step, on a CPU of processor time; MiB at the peak, of the process or a GPU's; one fingerprint of both "
+        "models and optimizers. Two workers have running statistics of their own samples: theirs is of "
+        "parameters and optimizers alone."
     )
-    exact = [r for r in data["rows"] if "ExactGradients" in r["mode"]]
-    if exact:
-        note += f" That is `{exact[0]['parameters']}` in all settings with exact gradients."
+    networks = f"{_NETWORKS[size][0].upper()}{_NETWORKS[size][1:]}."
+    if exact := [r["parameters"] for r in data["rows"] if "ExactGradients" in r["mode"]]:
+        networks += (
+            f" Of parameters and optimizers the fingerprint with exact gradients is `{exact[0]}` in all."
+        )
+    if "beside" in data:
+        networks += f" Meanwhile {data['beside']} on the same machine."
     head = "setting | mode | GPT | ResNet | MiB | fingerprint"
     where = f"{device(data)}, {data['capability']}" if "H200" not in data["device"] else device(data)
-    return section(f"Two networks, {size}, {where}", name, note, table(head, rows))
+    return section(f"Two networks, {size}, {where}", name, note, networks, table(head, rows))
 
 
 def model_section(name: str) -> str:
