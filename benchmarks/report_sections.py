@@ -334,8 +334,8 @@ def two_networks_section(name: str) -> str:
     note = (
         "Steps of AdamW with warm-up and clipping, dropout on, batch norms of a fixed number of samples, "
         "float32: PyTorch's own, in `everything=True`, and in that with `ExactGradients`. Milliseconds of a "
-        "step, on a CPU of processor time; MiB at the peak, of the process or a GPU's; one fingerprint of both "
-        "models and optimizers. Two workers have running statistics of their own samples: theirs is of "
+        "step, on a CPU of processor time; MiB at the peak, of the process or a GPU's; one fingerprint of "
+        "both models and optimizers. Two workers have running statistics of their own samples: theirs is of "
         "parameters and optimizers alone."
     )
     networks = f"{_NETWORKS[size][0].upper()}{_NETWORKS[size][1:]}."
