@@ -72,7 +72,7 @@ def fractions(
     As `words`, of float32 numbers, which have a word each, or of float64 ones, which have two.
 
     >>> fractions(0, 0, 0, 2, np.dtype(np.float32)).tolist()
-    [0.3988475799560547, 0.8804873824119568]
+    [0.3990464210510254, 0.8805201649665833]
     """
     each = dtype.itemsize // 4
     if xp is np:
