@@ -145,11 +145,11 @@ class _Operands(NamedTuple):
 
 
 class _Launches(NamedTuple):
-    """The kernels of a product, the grids of both, and what they are told of it, as CuPy passes it."""
+    """The kernels of a product, the grid of the first, and what both are told of it, as CuPy passes it."""
 
     add: Instance
     exactly: Instance
-    grids: tuple[tuple[int], tuple[int]]
+    grid: tuple[int]
     sizes: np.ndarray
 
 
@@ -167,12 +167,12 @@ def rows_on_device(matrix: Matrix, x: Array, addends: Sequence[Array], dtype: np
     device, tail = values.data.device_id, x.shape[1:]
     stored = min(len(indices), len(values))
     kinds = indices.dtype, values.dtype, numbers.dtype, (initial if addends else numbers).dtype, dtype
-    add, exactly, grids, sizes = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
+    add, exactly, grid, sizes = _prepared(matrix.shape, stored, tail, matrix.conjugate, kinds)
     out = empty_result(x, (matrix.shape[0], *tail), dtype)
     invalid = _invalid(device)
     _raise_invalid(invalid)
-    add(grids[0], (_THREADS,), (*operands, out, sizes, invalid.address))
-    exactly(grids[1], (_EXACT_THREADS,), (*operands, out, sizes))
+    add(grid, (_THREADS,), (*operands, out, sizes, invalid.address))
+    exactly((_BLOCKS * multiprocessors(),), (_EXACT_THREADS,), (*operands, out, sizes))
     where = (device, pointers.data.ptr, indices.data.ptr, stored, matrix.shape, indices.dtype)
     if where not in _in_range:
         import_cupy().cuda.get_current_stream().synchronize()
@@ -216,8 +216,8 @@ def _prepared(
     exactly = _ADD_EXACTLY.instance(**_exact_constants(kinds))
     sign = -1.0 if conjugate else 1.0
     sizes = SparseSizes(rows=shape[0], width=shape[1], stored=stored, columns=k, imaginary=sign)
-    grids = (-(-shape[0] * k * lanes // _THREADS),), (_BLOCKS * multiprocessors(),)
-    return _Launches(add, exactly, grids, sizes.value)
+    grid = (-(-shape[0] * k * lanes // _THREADS),)
+    return _Launches(add, exactly, grid, sizes.value)
 
 
 def _lanes(mean: float, rows: int, k: int) -> int:

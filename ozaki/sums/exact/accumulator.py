@@ -106,11 +106,7 @@ class Superaccumulator:
                 self._add_digits(columns, sums.digits, exponent)
             return
         used = [i for i, digit in enumerate(sums.digits) if digit.any()]
-        if used:  # the window is widened once
-            ends = (max(exponent + sums.base_bits * i - self.range.exponent, 0) for i in (used[0], used[-1]))
-            first, last = (position // DIGIT_BITS for position in ends)
-            self._reach(first, last + 3)
-        for i in used:
+        for i in [*used[-1:], *used[:-1]]:  # from both ends, so that the window is widened twice at most
             self._add_digits(columns, sums.digits[i][None], exponent + sums.base_bits * i)
 
     def add_terms(self, block: Summands, columns: Array) -> None:
