@@ -346,3 +346,24 @@ def test_the_high_part_of_a_sum_may_cancel(kind):
     a, ones = ss.csr_array(row).asformat(kind), np.ones(5, np.float32)
     assert ozaki.matmul(a, ones).tolist() == [2.0**-53 * (1 + 2.0**-23)]
     assert ozaki.matmul(a.astype(np.complex64), ones).tolist() == [2.0**-53 * (1 + 2.0**-23)]
+
+
+def test_many_rows_of_nothing():
+    """More than a loop has room for at a time, between rows of some entries."""
+    rng, m, n = np.random.default_rng(8), 20_000, 300
+    x, some = rng.standard_normal(n), np.sort(rng.choice(m, 20, replace=False))
+    a = ss.csr_array((rng.standard_normal(40), (np.repeat(some, 2), rng.integers(0, n, 40))), (m, n))
+    found, (pointers, indices, values) = ozaki.matmul(a, x), (a.indptr, a.indices, a.data)
+    expected = np.zeros(m)
+    for i in some:
+        of_row = slice(pointers[i], pointers[i + 1])
+        expected[i] = rounded_dot(values[of_row].tolist(), x[indices[of_row]].tolist())
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("last", [2.0**-110, -(2.0**-110), 2.0**-90, 0.0])
+def test_ties_but_for_a_last_bit(last):
+    """Of products that a power of two divides, but one too small for nothing to be lost."""
+    x = np.array([1.0, 2.0**-53, last])
+    found = ozaki.matmul(ss.csr_array(np.ones((5, 3))), x)
+    assert found.tolist() == [rounded_dot([1.0] * 3, x.tolist())] * 5 == [1.0 + 2.0**-52 * (last > 0)] * 5

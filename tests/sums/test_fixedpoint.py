@@ -155,20 +155,37 @@ def test_roots_of_quotients_are_rounded_once(name, divisor):
     assert [float(rounded_sums([Summands((column,))], 1, rounding)) for column in x.T] == expected
 
 
+LOW = DigitRange.of(FORMATS["fp64"]).exponent - 10
+"""Of digits that begin below the range."""
+
+
 @pytest.mark.parametrize("columns", [slice(None), slice(70, None), slice(0, 5000)], ids=str)
-@pytest.mark.parametrize(("base", "exponent"), [(32, 0), (32, -1074), (20, 5), (24, -1100), (60, 17)])
+@pytest.mark.parametrize(
+    ("base", "exponent"), [(32, 0), (32, -1074), (20, 5), (24, -1100), (60, 17), (20, LOW)]
+)
 def test_many_digits_are_added_alike(without_numba, columns, base, exponent):
     """By a compiled loop and by NumPy: of any sign, below the range, too, to columns with some already."""
     rng, size = np.random.default_rng(base), 5070
     count = len(range(*columns.indices(size)))
     digits = rng.integers(-(2**62), 2**62, (3, count)) >> rng.integers(0, 62, count)
     digits[1] = 0
+    if exponent == LOW:  # without bits there
+        digits[0::2] = digits[0::2] >> 10 << 10
     sums = FixedPoint(digits, base, exponent, np.zeros(count, np.uint8))
+
+    def number(column, base, exponent):
+        return sum(
+            Fraction(int(digit)) * Fraction(2) ** (base * i + exponent) for i, digit in enumerate(column)
+        )
 
     def added():
         total = Superaccumulator(DigitRange.of(FORMATS["fp64"]), size)
         for values in (sums, replace(sums, digits=digits[::-1])):  # which does not lie well
             total.add(values, columns)
+        place = total.range.exponent + 32 * total.first
+        for column in (0, 9, count - 1):
+            exact = number(digits[:, column], base, exponent) + number(digits[::-1, column], base, exponent)
+            assert number(total.digits[:, columns][:, column], 32, place) == exact
         return total.first, total.digits.tobytes()
 
     assert added() == without_numba(added)
