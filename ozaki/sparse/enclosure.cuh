@@ -35,7 +35,7 @@ struct Enclosure {
         if (single && (low != 0 || error != 0)) margin += (fabs(high) + fabs(low)) * 0x1p-50;
         double below = high + (low - margin), above = high + (low + margin);
         if (single) below = widened(narrowed(below)), above = widened(narrowed(above));
-        if (low == 0 && margin == 0) return high;
+        if (low == 0 && margin == 0) return single ? below : high; // which may be -0
         return below == above && below != 0 ? below : not_a_number();
     }
 };

@@ -55,6 +55,12 @@ def test_zeros_specials_and_invalid_indices():
     there = sparse.csr_matrix(host)
     for x in (np.ones(3), np.zeros(3), np.full(3, 2.0**-1000)):
         assert ozaki.matmul(there, cupy.asarray(x)).get().tobytes() == ozaki.matmul(host, x).tobytes()
+    least = np.float32(2.0**-149)  # products of it are exact, and round to 0
+    tiny = np.array([[1, -1, -least], [-least, 0, 0], [-least, least, -least]], np.float32)
+    for dtype in (np.float32, np.complex64):
+        x = cupy.full(3, least, dtype)
+        result = ozaki.matmul(sparse.csr_matrix(ss.csr_matrix(tiny.astype(dtype))), x)
+        assert not result.view(np.uint8).any(), result
     for name, place, wrong in (("indptr", 1, 9), ("indices", 0, 3)):
         part = getattr(there, name)
         before = int(part[place])

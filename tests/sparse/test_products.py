@@ -206,6 +206,23 @@ def test_ends_of_the_range(kind):
         assert same(ozaki.matmul(ss.coo_array(small).asformat(kind), y), reference(small, y))
 
 
+@pytest.mark.parametrize("kind", FORMS)
+def test_results_below_the_least_float32_are_plus_zero(kind):
+    """Exact sums of −2⁻²⁹⁸ alone, and behind what cancels; of vectors, of matrices, of complex numbers."""
+    least = 2.0**-149
+    rows = np.array([[1, -1, -least, 0], [-least, 0, 0, 0], [-least, least, -least, 0]], np.float32)
+    x = np.array([least, least, least, 0], np.float32)
+    for dtype in (np.float32, np.complex64):
+        a, factor = form_of(kind, rows.astype(dtype), np.random.default_rng(1)), x.astype(dtype)
+        results = (
+            ozaki.matmul(a, factor),
+            ozaki.matmul(a, np.stack([factor] * 3, axis=1)),
+            ozaki.matmul(factor, a.T),
+        )
+        for result in results:
+            assert not result.view(np.uint8).any(), result
+
+
 def test_sums_norms_and_residuals():
     rng = np.random.default_rng(4)
     a, x, b = dense(rng, np.float64), numbers(rng, 8, np.float64), numbers(rng, 6, np.float64)
