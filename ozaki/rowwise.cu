@@ -3,11 +3,10 @@
 // Rows that a team has each: all of them, or those with a bit in `marked`, if that is not null, of which a team takes the
 // 32 of a word; marked[0] tells whether there are any.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) rows(
-    const T* x, T* out, const unsigned* marked, unsigned* bits, unsigned* any, long long count, long long n) {
+    const T* x, T* out, const unsigned* marked, long long count, long long n) {
   extern __shared__ double powers[];
   __shared__ Largest maxima[MOST_THREADS];
   __shared__ Sum sums[MOST_THREADS];
-  __shared__ double rests[MOST_THREADS];
   if (marked && !marked[0]) return;
   int team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM, teams = blockDim.x / TEAM;
   double* kept = powers + team * n;
@@ -18,8 +17,7 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) rows(
       const T* numbers = x + r * n;
       Row row(together(largest_of(numbers, n, lane), maxima + team * TEAM, lane), n);
       Sum sum = together(sum_of<KIND == SOFTMAX>(numbers, n, lane, row, kept), sums + team * TEAM, lane);
-      settle(row, sum, rests + team, lane);
-      row.report(bits, any, r);
+      row.close(sum, numbers, n, lane);
       if (KIND != LOGSUMEXP) results<true>(numbers, out + r * n, n, lane, row, kept);
       else if (lane == 0) out[r] = result(row);
     }

@@ -1,5 +1,4 @@
-#include "ozaki/rounding/digits.cuh"
-#include "ozaki/rowwise_team.cuh"
+#include "ozaki/rowwise_exact.cuh"
 
 // The steps of softmax and its logarithms of a row x: m, its largest number; the exact sum of the powers e**(x - m);
 // the results. A team of threads takes a step for a row, or for a part of one: all the sums are exact, so the parts
@@ -43,6 +42,8 @@ struct Sum {
   }
 };
 
+typedef Exact<18, -1086> ExactSum;  // of up to 2**63 powers
+
 #define NOTHING_LARGE {-INFINITE, -INFINITE, false}
 #define NOTHING_SUMMED {{0, 0, 0}, 0}
 
@@ -73,20 +74,28 @@ __device__ bool rounded_sum(Sum sum, int below, double& value) {
   return nearest(sum, below) != value;
 }
 
-__device__ bool exponential(double x, double largest, double& e) {
-  return quick_exp(x, largest, e) && longer_exp(x, largest, e);
+__device__ double exponential(double x, double largest) {
+  double e;
+  return quick_exp(x, largest, e) && longer_exp(x, largest, e) ? exp_minus_by_integers(x, largest) : e;
 }
+
+#if KIND != SOFTMAX
+__device__ double logarithm(double sum) {
+  double l;
+  return quick_log(sum, l) && longer_log(sum, l) ? log1p_by_integers(sum, l) : l;
+}
+#endif
 
 // What all threads that have numbers of a row know of it.
 struct Row {
   double largest;
   double rest;  // the sum of powers, or the logarithm of one
-  bool finite, doubt;
+  bool finite;
   bool alone;  // the largest number is, and is left out of the sum, not taken off
   int below;   // every power in the sum is at most 2**-below
 
   // n : of its numbers. A sum of 2**32 and more has a coarser unit, and is below 2**190.
-  __device__ Row(const Largest& most, long long n) : doubt(false), below(-max(0, 32 - __clzll(n))) {
+  __device__ Row(const Largest& most, long long n) : below(-max(0, 32 - __clzll(n))) {
     largest = most.nan ? NOT_A_NUMBER : most.top;
     finite = fabs(largest) < INFINITE;
     alone = KIND != SOFTMAX && most.second < most.top;
@@ -94,26 +103,27 @@ struct Row {
     if (finite && alone) below -= (int)ceil(max(most.second - most.top, -700.0) * LOG2_E + 1e-9);
   }
 
-  __device__ double power(double x) {
-    double e;
-    doubt |= exponential(x, largest, e);
-    return e;
-  }
+  // Whether a number counts in the sum.
+  __device__ bool counts(double x) const { return !(alone && x == largest); }
 
-  // The sum of the powers is known.
-  __device__ void close(Sum sum) {
+  // The sum of the powers of the row's n numbers x is known, by all threads of its team.
+  __device__ void close(Sum sum, const T* x, long long n, int lane) {
 #if KIND != SOFTMAX
     if (!alone) add_shifted<WORDS>(sum.word, -1, UNIT + below);
 #endif
-    doubt |= rounded_sum(sum, below, rest);
+    if (rounded_sum(sum, below, rest) && finite) rest = exact_sum(x, n, lane);
 #if KIND != SOFTMAX
-    double total = rest;
-    doubt |= quick_log(total, rest) && longer_log(total, rest);
+    rest = logarithm(rest);
 #endif
   }
 
-  __device__ void report(unsigned* bits, unsigned* any, long long row) const {
-    if (finite && doubt) tell(bits, any, row);
+  __device__ __noinline__ double exact_sum(const T* x, long long n, int lane) const {
+    ExactSum sum = {};
+    for (long long i = lane; i < n; i += TEAM)
+      if (counts(widened(x[i]))) sum.add(exponential(widened(x[i]), largest));
+    sum = sum_of_team(sum);
+    if (KIND != SOFTMAX && !alone) sum.add(-1.0);
+    return sum.mean(1, 53, -1074);
   }
 };
 
@@ -137,13 +147,6 @@ template <class V> __device__ V together(V mine, V* room, int lane) {
   return result;
 }
 
-// Let one thread close a row for its team.
-__device__ void settle(Row& row, const Sum& sum, double* rest, int lane) {
-  if (lane == 0) row.close(sum), *rest = row.rest;
-  meet();
-  row.rest = *rest;
-}
-
 // Of n numbers of a row those that fall to one thread: their largest, their powers' sum, their results.
 __device__ Largest largest_of(const T* x, long long n, int lane) {
   Largest most = NOTHING_LARGE;
@@ -152,12 +155,12 @@ __device__ Largest largest_of(const T* x, long long n, int lane) {
 }
 
 // kept : for the powers, if KEPT.
-template <bool KEPT> __device__ Sum sum_of(const T* x, long long n, int lane, Row& row, double* kept) {
+template <bool KEPT> __device__ Sum sum_of(const T* x, long long n, int lane, const Row& row, double* kept) {
   Sum sum = NOTHING_SUMMED;
   for (long long i = lane; row.finite && i < n; i += TEAM) {
     double v = widened(x[i]);
-    if (row.alone && v == row.largest) continue;
-    double e = row.power(v);
+    if (!row.counts(v)) continue;
+    double e = exponential(v, row.largest);
     sum.add(summand(e, row.below));
     if (KEPT) kept[i] = e;
   }
@@ -165,10 +168,10 @@ template <bool KEPT> __device__ Sum sum_of(const T* x, long long n, int lane, Ro
 }
 
 template <bool KEPT>
-__device__ void results(const T* x, T* out, long long n, int lane, Row& row, const double* kept) {
+__device__ void results(const T* x, T* out, long long n, int lane, const Row& row, const double* kept) {
   for (long long i = lane; i < n; i += TEAM) {
     double value = NOT_A_NUMBER;
-    if (row.finite && KIND == SOFTMAX) value = (KEPT ? kept[i] : row.power(widened(x[i]))) / row.rest;
+    if (row.finite && KIND == SOFTMAX) value = (KEPT ? kept[i] : exponential(widened(x[i]), row.largest)) / row.rest;
     if (row.finite && KIND == LOG_SOFTMAX) value = widened(x[i]) - row.largest - row.rest;
     out[i] = canonical<T>(value);
   }

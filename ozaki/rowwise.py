@@ -272,8 +272,8 @@ def _softmax_kernel(kind: str) -> Kernel:
         if not is_cupy(rows):
             return rowwise_host.run(kind, rows)
         wide = rows if rows.dtype in rowwise_cuda.TYPES else to_float64(rows)
-        result, doubtful = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
-        return result if wide is rows else rounded(result, rows.dtype), doubtful
+        result = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
+        return result if wide is rows else rounded(result, rows.dtype), None
 
     return kernel
 
@@ -283,7 +283,8 @@ def _norm_kernel(kind: str, eps: float) -> Kernel:
         rows: Array, weight: Array | None = None, bias: Array | None = None
     ) -> tuple[Array, Array | None] | None:
         if is_cupy(rows):
-            return rowwise_norms.run(kind, rows, float(eps), weight, bias)
+            result = rowwise_norms.run(kind, rows, float(eps), weight, bias)
+            return None if result is None else (result, None)
         return rowwise_host.run(kind, rows, float(eps), weight=weight, bias=bias)
 
     return kernel

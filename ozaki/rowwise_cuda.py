@@ -4,6 +4,8 @@
 takes all of them for a row in one kernel; where rows are long and few, `rowwise_parts.cu` divides them among
 blocks, a kernel a step. exp(x − m) and log1p are the texts that every machine evaluates, printed. Of float32
 rows that are not long, `rowwise_quick.cu` encloses the results first; `rowwise.cu` then takes those in doubt.
+What texts and sums of some words still leave open, longer integers decide (`rowwise_exact.cuh`): so nothing
+waits for the GPU.
 """
 
 from __future__ import annotations
@@ -16,11 +18,9 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
-from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import block_memory, expanded, from_text
 from multiword.runtime.memory import empty_result
-from multiword.runtime.readback import Readback
-from ozaki.elementary.cuda import device_function
+from ozaki.elementary.cuda import device_function, log_2_words
 from ozaki.elementary.tracing import Program
 from ozaki.tuning import SHORT_ROW
 
@@ -55,48 +55,24 @@ TYPES = {np.dtype("float32"): "float", np.dtype("float64"): "double"}
 """The dtypes of rows that there are kernels for."""
 
 
-def run(kind: str, rows: Array) -> tuple[Array, Array | None]:
-    """Return "softmax", "log_softmax" or "logsumexp" of contiguous rows, and which are in doubt, if some are.
+def run(kind: str, rows: Array) -> Array:
+    """Return "softmax", "log_softmax" or "logsumexp" of contiguous rows.
 
     logsumexp is one number a row; all have the dtype of the rows.
     """
-    xp, (count, n) = namespace(rows), rows.shape
+    count, n = rows.shape
     out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
-    enclosed, words = rows.dtype == np.float32 and 1 < n <= MOST_IN_REGISTERS, (count + 31) // 32
-    # Whether enclosures mark rows, bits of these, and of those left in doubt.
-    marked = xp.zeros(1 + 2 * words, np.uint32)
-    doubts = Doubts(marked[1 + words :])
     parts, size = _division(count, n)
-    if enclosed:
+    if rows.dtype == np.float32 and 1 < n <= MOST_IN_REGISTERS:
+        # Whether enclosures leave rows in doubt, and bits of these.
+        marked = namespace(rows).zeros(1 + (count + 31) // 32, np.uint32)
         _enclose(kind, rows, out, marked)
-        _at_once(kind, rows, out, marked, doubts)
+        _at_once(kind, rows, out, marked)
     elif parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
-        _in_parts(kind, rows, out, doubts, parts, size)
+        _in_parts(kind, rows, out, parts, size)
     else:
-        _at_once(kind, rows, out, None, doubts)
-    return out, doubts.rows(count)
-
-
-class Doubts:
-    """Which rows are left in doubt: a bit for each on the device, and on the host whether there is one.
-
-    Attributes
-    ----------
-    arguments : of the kernels that say so.
-    """
-
-    def __init__(self, bits: Array) -> None:
-        refuse_captures("functions of rows")
-        self._bits, self._some = bits, Readback(1, np.uint32)
-        self.arguments = (bits, self._some.address)
-
-    def rows(self, count: int) -> Array | None:
-        """Return which of so many rows, once the launches before are done; None if none is."""
-        self._some.send()
-        if not self._some.look()[0]:
-            return None
-        xp = namespace(self._bits)
-        return xp.flatnonzero(xp.unpackbits(self._bits.view(np.uint8), bitorder="little")[:count])
+        _at_once(kind, rows, out, None)
+    return out
 
 
 def _enclose(kind: str, rows: Array, out: Array, marked: Array) -> None:
@@ -122,7 +98,7 @@ def launch_teams(kernel: Any, team: int, count: int, arguments: tuple[Any, ...])
     kernel((_blocks(-(-count * team // threads)),), (threads,), arguments)
 
 
-def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, doubts: Doubts) -> None:
+def _at_once(kind: str, rows: Array, out: Array, marked: Array | None) -> None:
     """Write the results of rows that a team of threads has each: of those marked, or of all."""
     count, n = rows.shape
     if marked is not None:
@@ -136,19 +112,19 @@ def _at_once(kind: str, rows: Array, out: Array, marked: Array | None, doubts: D
     kernel = _kernel("rows", kind, rows.dtype, team, rows.data.device_id)
     shared = 8 * teams * n if kind == "softmax" else 0
     bits = np.uint64(0) if marked is None else marked
-    arguments = (rows, out, bits, *doubts.arguments, np.int64(count), np.int64(n))
+    arguments = (rows, out, bits, np.int64(count), np.int64(n))
     kernel((_blocks(-(-count_of_teams // teams)),), (team * teams,), arguments, shared_mem=shared)
 
 
-def _in_parts(kind: str, rows: Array, out: Array, doubts: Doubts, parts: int, size: int) -> None:
+def _in_parts(kind: str, rows: Array, out: Array, parts: int, size: int) -> None:
     """Write the results of rows that are divided among blocks."""
     xp, (count, n) = namespace(rows), rows.shape
     largest, sums = (xp.empty(count * parts * bytes_, np.uint8) for bytes_ in (_LARGEST, _SUM))
     sizes = tuple(map(np.int64, (count, n, parts, size)))
     for name, arrays in (
         ("largest_of_parts", (rows, largest)),
-        ("sums_of_parts", (rows, largest, sums, *doubts.arguments)),
-        ("results_of_parts", (rows, largest, sums, out, *doubts.arguments)),
+        ("sums_of_parts", (rows, largest, sums)),
+        ("results_of_parts", (rows, largest, sums, out)),
     ):
         kernel = _kernel(name, kind, rows.dtype, MOST_THREADS, rows.data.device_id)
         kernel((_blocks(count * parts),), (MOST_THREADS,), (*arrays, *sizes))
@@ -187,7 +163,7 @@ def source(file: str, kind: str, dtype: Any, team: int) -> str:
         for text, last in (("quick", False), ("longer", True))
     )
     constants = f"typedef {TYPES[np.dtype(dtype)]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
-    return "\n".join([*texts, constants, expanded(Path(__file__).with_name(file))])
+    return "\n".join([*texts, log_2_words(), constants, expanded(Path(__file__).with_name(file))])
 
 
 def quick_source(kind: str, team: int, numbers: int) -> str:

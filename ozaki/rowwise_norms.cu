@@ -1,12 +1,12 @@
 #include "ozaki/rounding/error_free.cuh"
-#include "ozaki/rowwise_team.cuh"
+#include "ozaki/rowwise_exact.cuh"
 
 // Norms of layers of float32 rows by the definition's own operations. Its two means are of exact sums. Here sums are in
 // two words, with a bound of what these lose; where that may change a mean's rounding, the sum is taken again with more
-// care, and where that may still, the row is in doubt.
+// care, and where that may still, with nothing lost.
 //
 // Printed before this file: TEAM, a power of two, the threads that have a row; NUMBERS, of each of them; KIND, one of
-// these; WEIGHT and BIAS, whether there are some; and texts of rsqrt, `quick_rsqrt` and `longer_rsqrt`.
+// these; WEIGHT and BIAS, whether there are some, and MOMENTS, whether means and scales are asked for; and texts of rsqrt, `quick_rsqrt` and `longer_rsqrt`.
 
 #define LAYER_NORM 0
 #define RMS_NORM 1
@@ -26,8 +26,22 @@ struct Sum {
   }
 };
 
-__device__ Sum exchanged(Sum mine, int other) {
+__device__ Sum exchanged(const Sum& mine, int other) {
   return {exchanged(mine.high, other), exchanged(mine.low, other), exchanged(mine.lost, other)};
+}
+
+// Numbers and their means are multiples of 2**-214: n <= 2**13, so a mean that is not 0 is at least 2**-162.
+typedef Exact<12, -440> ExactSum;
+
+// The mean of `mean_of`, by an exact sum, in a precision.
+template <bool SQUARES>
+__device__ __noinline__ double exact_mean(const float* numbers, double centre, int n, int lane, int here, int precision) {
+  ExactSum sum = {};
+  for (int i = lane; i < here; i += TEAM) {
+    const double number = widened(numbers[i]) - centre;
+    SQUARES ? sum.add_square(number) : sum.add(number);
+  }
+  return sum_of_team(sum).mean(n, precision, precision == 24 ? -149 : -1074);
 }
 
 // (high + low)/n, rounded, where the sum is known but for an error; whether that is in doubt.
@@ -45,7 +59,7 @@ __device__ bool rounded_mean(double high, double low, double error, double n, do
 // Whether a thread of the warp, or of the block if that is the team, is in doubt.
 __device__ bool somewhere(bool doubt) { return TEAM > 32 ? __syncthreads_or(doubt) : __any_sync(~0u, doubt); }
 
-// The mean of a row's numbers less `centre`, x, or of their squares; whether its rounding is in doubt.
+// The mean of a row's numbers less `centre`, x, or of their squares.
 //
 // As in ozaki/sums/exact/levels.py: sigma = 1.5·2**K, where the magnitudes of all terms add up to less than 2**(K - 1), so
 // that sigma plus some of them, each rounded to a multiple of 2**(K - 52), is between 2**K and 2**(K + 1). Then additions
@@ -57,8 +71,8 @@ const int LOG_NUMBERS = TEAM * NUMBERS <= 16 ? 4 : TEAM * NUMBERS <= 128 ? 7 : T
 static_assert(2 * NUMBERS + 5 + (TEAM > 32 ? TEAM / 32 : 0) <= 96 && TEAM * NUMBERS <= 8192, "the bound of errors");
 
 template <bool SQUARES>
-__device__ bool mean_of(const double (&x)[NUMBERS], const float* numbers, double centre, int n, int lane, int here,
-                        double inverse, double& mean) {
+__device__ double mean_of(const double (&x)[NUMBERS], const float* numbers, double centre, int n, int lane, int here,
+                          double inverse) {
   const unsigned NOT_FINITE = 0x7FF00000;
   unsigned most = 0; // of the upper halves of magnitudes
 #pragma unroll
@@ -77,29 +91,37 @@ __device__ bool mean_of(const double (&x)[NUMBERS], const float* numbers, double
   }
   high = sum_of_team(high - sigma), low = sum_of_team(low), lost = SQUARES ? 0 : sum_of_team(lost);
   const double error = SQUARES ? sigma * (OF_LOST / (1ll << 52 - LOG_NUMBERS)) : lost * OF_LOST;
+  double mean;
   bool doubt = rounded_mean(high, low, error, n, inverse, mean);
-  if (most >= NOT_FINITE) { // with +-Inf among the numbers the variance is NaN, too, but a mean of squares is Inf
-    mean = SQUARES && most == NOT_FINITE ? INFINITE : NOT_A_NUMBER;
-    doubt = false;
+  if (SQUARES && most >= NOT_FINITE) mean = most == NOT_FINITE ? INFINITE : NOT_A_NUMBER, doubt = false;
+  if (!SQUARES && somewhere(most == 0 || most >= NOT_FINITE)) { // -0 if all numbers are, Inf or NaN
+    double plain = -0.0;
+    for (int j = 0; j < NUMBERS; j++) plain += x[j];
+    plain = sum_of_team(plain);
+    if (most == 0 || most >= NOT_FINITE) mean = plain, doubt = false;
   }
-  if (!SQUARES && somewhere(most == 0)) { // -0 if all numbers are
-    double zero = -0.0;
-    for (int j = 0; j < NUMBERS; j++) zero += x[j];
-    zero = sum_of_team(zero);
-    if (most == 0) mean = zero, doubt = false;
-  }
-  if (!somewhere(doubt)) return false;
+  if (!somewhere(doubt)) return mean;
   Sum careful = {0, 0, 0};
 #pragma unroll 1
   for (int i = lane; i < here; i += TEAM) { // read again, as registers would not do
     double number = widened(numbers[i]) - centre;
     SQUARES ? careful.add_square(number) : careful.add(number);
   }
-  careful = of_team(careful, [](Sum a, const Sum& b) { return a.add(b), a; });
+  careful = sum_of_team(careful);
   double again;
   bool undecided = rounded_mean(careful.high, careful.low, careful.lost * 1.01, n, inverse, again);
-  if (doubt) mean = again;
-  return doubt && undecided;
+  if (somewhere(doubt && undecided)) again = exact_mean<SQUARES>(numbers, centre, n, lane, here, 53);
+  return doubt ? again : mean;
+}
+
+// A mean that is rounded again, to float32: one that is half way between two numbers may not be half way exactly.
+__device__ float narrowed_mean(double mean, const float* numbers, int n, int lane, int here) {
+  const long long bits = __double_as_longlong(mean);
+  const float one = narrowed(__longlong_as_double(bits - 1)), other = narrowed(__longlong_as_double(bits + 1));
+  const bool middle = fabs(mean) < INFINITE && mean != 0 && __float_as_uint(one) != __float_as_uint(other);
+  if (!somewhere(middle)) return canonical<float>(mean);
+  const double again = exact_mean<false>(numbers, 0, n, lane, here, 24);
+  return canonical<float>(middle ? again : mean);
 }
 
 __device__ float affine(float y, const float* weight, const float* bias, long long i) {
@@ -112,7 +134,7 @@ __device__ float affine(float y, const float* weight, const float* bias, long lo
 #define LEAST_BLOCKS (TEAM > 32 ? 512 / TEAM : NUMBERS > 24 ? 3 : 4)
 
 extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128, LEAST_BLOCKS) norms(
-    const float* x, const float* weight, const float* bias, float* out, unsigned* bits, unsigned* any, long long count,
+    const float* x, const float* weight, const float* bias, float* out, float* means, float* scales, long long count,
     long long n, double eps) {
   const int lane = threadIdx.x % TEAM, teams = blockDim.x / TEAM;
   const double inverse = 1.0 / n;
@@ -120,20 +142,19 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128, LEAST_BLOC
     const long long r = first + threadIdx.x / TEAM;
     const int here = r < count ? n : 0;
     const float* numbers = x + r * n;
-    bool doubt = false;
-    double d[NUMBERS], mean = 0, variance, scale;
+    double d[NUMBERS], mean = 0, scale;
 #pragma unroll
     for (int j = 0; j < NUMBERS; j++) {
       int i = lane + j * TEAM;
       d[j] = i < here ? widened(numbers[i]) : -0.0;
     }
 #if KIND != RMS_NORM
-    doubt |= mean_of<false>(d, numbers, 0, n, lane, here, inverse, mean);
+    mean = mean_of<false>(d, numbers, 0, n, lane, here, inverse);
 #pragma unroll
     for (int j = 0; j < NUMBERS; j++) d[j] = lane + j * TEAM < here ? d[j] - mean : 0;
 #endif
-    doubt |= mean_of<true>(d, numbers, mean, n, lane, here, inverse, variance);
-    doubt |= quick_rsqrt(variance + eps, scale) && longer_rsqrt(variance + eps, scale);
+    const double square = mean_of<true>(d, numbers, mean, n, lane, here, inverse) + eps;
+    if (quick_rsqrt(square, scale) && longer_rsqrt(square, scale)) scale = rsqrt_by_integers(square, scale);
 #if KIND == INVERSE_DEVIATION
     if (here && lane == 0) out[r] = canonical<float>(scale);
 #else
@@ -144,6 +165,9 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128, LEAST_BLOC
       if (i < here) results[i] = affine(narrowed(d[j] * scale), weight, bias, i);
     }
 #endif
-    if (doubt && here && lane == 0) tell(bits, any, r);
+#if MOMENTS
+    const float of_row = narrowed_mean(mean, numbers, n, lane, here);
+    if (here && lane == 0) means[r] = of_row, scales[r] = canonical<float>(scale);
+#endif
   }
 }

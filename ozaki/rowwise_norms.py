@@ -11,46 +11,55 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
-from ozaki.elementary.cuda import device_function
+from ozaki.elementary.cuda import device_function, log_2_words
 from ozaki.elementary.tracing import Program
-from ozaki.rowwise_cuda import MOST_IN_REGISTERS, Doubts, launch_teams, team_of
+from ozaki.rowwise_cuda import MOST_IN_REGISTERS, launch_teams, team_of
 
 _NONE = np.uint64(0)
 
 
 def run(
-    kind: str, rows: Array, eps: float, weight: Array | None = None, bias: Array | None = None
-) -> tuple[Array, Array | None] | None:
-    """Return "layer_norm", "rms_norm" or "inverse_deviation" of rows, and which are in doubt, if some are.
+    kind: str,
+    rows: Array,
+    eps: float,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    moments: tuple[Array, Array] | None = None,
+) -> Array | None:
+    """Return "layer_norm", "rms_norm" or "inverse_deviation" of rows.
 
     None for rows that are not float32, or too long for a team's registers. weight and bias are contiguous,
-    and as long as a row; inverse_deviation is one number a row.
+    and as long as a row; inverse_deviation is one number a row. moments are filled: of each row the mean,
+    correctly rounded, and by what layer_norm multiplies, rounded.
     """
     (count, n), xp = rows.shape, namespace(rows)
     if rows.dtype != np.float32 or n > MOST_IN_REGISTERS:
         return None
     rows = xp.ascontiguousarray(rows)
     out = empty_result(rows, (count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
-    doubts = Doubts(xp.zeros((count + 31) // 32, np.uint32))
-    affine = [_NONE if x is None else x for x in (weight, bias)]
+    arrays = [_NONE if x is None else x for x in (weight, bias)], moments or (_NONE, _NONE)
     sizes = np.int64(count), np.int64(n), np.float64(eps)
     team, numbers = team_of(n)
-    kernel = _kernel(kind, team, numbers, weight is not None, bias is not None, rows.data.device_id)
-    launch_teams(kernel, team, count, (rows, *affine, out, *doubts.arguments, *sizes))
-    return out, doubts.rows(count)
+    given = weight is not None, bias is not None, moments is not None
+    kernel = _kernel(kind, team, numbers, *given, rows.data.device_id)
+    launch_teams(kernel, team, count, (rows, *arrays[0], out, *arrays[1], *sizes))
+    return out
 
 
 @cache
-def _kernel(kind: str, team: int, numbers: int, weight: bool, bias: bool, device: int) -> Any:
-    return from_text(source(kind, team, numbers, weight, bias), "norms", device)
+def _kernel(kind: str, team: int, numbers: int, weight: bool, bias: bool, moments: bool, device: int) -> Any:
+    return from_text(source(kind, team, numbers, weight, bias, moments), "norms", device)
 
 
-def source(kind: str, team: int, numbers: int, weight: bool = False, bias: bool = False) -> str:
+def source(
+    kind: str, team: int, numbers: int, weight: bool = False, bias: bool = False, moments: bool = False
+) -> str:
     """Return the kernel in CUDA, for teams whose threads have so many numbers each."""
     texts = (
         device_function(Program("rsqrt", False, last), f"{text}_rsqrt")
         for text, last in (("quick", False), ("longer", True))
     )
-    constants = {"TEAM": team, "NUMBERS": numbers, "KIND": kind.upper(), "WEIGHT": weight, "BIAS": bias}
-    lines = (f"#define {name} {int(x) if isinstance(x, bool) else x}" for name, x in constants.items())
-    return "\n".join([*texts, *lines, expanded(Path(__file__).with_name("rowwise_norms.cu"))])
+    constants = {"TEAM": team, "NUMBERS": numbers, "KIND": kind.upper()}
+    constants |= {"WEIGHT": int(weight), "BIAS": int(bias), "MOMENTS": int(moments)}
+    lines = (f"#define {name} {x}" for name, x in constants.items())
+    return "\n".join([*texts, log_2_words(), *lines, expanded(Path(__file__).with_name("rowwise_norms.cu"))])

@@ -29,31 +29,27 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) largest_of_parts(
 }
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) sums_of_parts(
-    const T* x, const Largest* most, Sum* sum, unsigned* bits, unsigned* any, long long count, long long n,
-    long long parts, long long size) {
+    const T* x, const Largest* most, Sum* sum, long long count, long long n, long long parts, long long size) {
   __shared__ Largest maxima[TEAM];
   __shared__ Sum sums[TEAM];
   for (long long p = blockIdx.x; p < count * parts; p += gridDim.x) {
     Part part(p, n, parts, size);
     Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE, maxima), n);
     Sum found = together(sum_of<false>(x + part.at, part.n, threadIdx.x, row, nullptr), sums, threadIdx.x);
-    row.report(bits, any, part.row);
     if (threadIdx.x == 0) sum[p] = found;
   }
 }
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) results_of_parts(
-    const T* x, const Largest* most, const Sum* sum, T* out, unsigned* bits, unsigned* any, long long count,
-    long long n, long long parts, long long size) {
+    const T* x, const Largest* most, const Sum* sum, T* out, long long count, long long n, long long parts,
+    long long size) {
   __shared__ Largest maxima[TEAM];
   __shared__ Sum sums[TEAM];
-  __shared__ double rest;
   for (long long p = blockIdx.x; p < count * parts; p += gridDim.x) {
     Part part(p, n, parts, size);
     if (KIND == LOGSUMEXP && p != part.first) continue;
     Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE, maxima), n);
-    settle(row, all_of<Sum>(sum + part.first, parts, NOTHING_SUMMED, sums), &rest, threadIdx.x);
-    row.report(bits, any, part.row);
+    row.close(all_of<Sum>(sum + part.first, parts, NOTHING_SUMMED, sums), x + part.row * n, n, threadIdx.x);
     if (KIND != LOGSUMEXP) results<false>(x + part.at, out + part.at, part.n, threadIdx.x, row, nullptr);
     else if (threadIdx.x == 0) out[part.row] = result(row);
   }

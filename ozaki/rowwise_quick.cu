@@ -127,6 +127,6 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128) quick_rows
     if (here && lane == 0) out[r] = finite ? y : canonical<float>(largest);
 #endif
 #endif
-    if (doubt && finite && here) tell(marked + 1, marked, r);
+    if (doubt && finite && here) marked[0] = 1, atomicOr(marked + 1 + (r >> 5), 1u << (r & 31));
   }
 }

@@ -5,12 +5,6 @@
 #define INFINITE __longlong_as_double(0x7FF0000000000000LL)
 #define NOT_A_NUMBER __longlong_as_double(0x7FF8000000000000LL)
 
-// Say that a row is in doubt: by its bit, and in *any, which may be the host's.
-__device__ void tell(unsigned* bits, unsigned* any, long long row) {
-  *any = 1;
-  atomicOr(bits + (row >> 5), 1u << (row & 31));
-}
-
 template <class V> __device__ V exchanged(V mine, int other) { return __shfl_xor_sync(~0u, mine, other); }
 
 // What the threads of a team have, joined, for all of them. Every thread of the block calls it.

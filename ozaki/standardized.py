@@ -1,7 +1,7 @@
 """Channels standardized: x[:, c, :] less its mean times the inverse of its deviation, as `ozaki.layer_norm`.
 
 Of float32 arrays on a CPU one compiled pass encloses the results (`norms_numba`); channels that it
-leaves in doubt, and all others, are exact sums, rounded.
+leaves in doubt, and all others, are exact sums, rounded. Rows of one sample on a GPU are a kernel's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, quietly
 from multiword.runtime.compiled import compiled
-from ozaki import rowwise
+from multiword.runtime.memory import empty_result
+from ozaki import rowwise, rowwise_norms
 from ozaki.sums import api as sums
 from ozaki.sums.statistics import var
 
@@ -37,6 +38,8 @@ def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
     and the variance are correctly rounded.
     """
     loops = _loops(x)
+    if len(x) == 1 and not variance and (rows := standardized_rows(x[0], eps)) is not None:
+        return rows._replace(y=rows.y[None])
     if loops is None or not 0 <= eps < np.inf:
         spread = var(x, (0, 2), ddof=1) if variance else None
         return Standardized(*_exactly(x, eps), spread)
@@ -51,6 +54,21 @@ def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
     if variance and (again := np.isnan(spread)).any():
         spread[again] = var(x[:, again], (0, 2), ddof=1)
     return Standardized(y, mean, scale, spread if variance else None)
+
+
+def standardized_rows(
+    x: Array, eps: float, weight: Array | None = None, bias: Array | None = None
+) -> Standardized | None:
+    """Return rows standardized, times a weight, plus a bias, each rounded, and their means and scales.
+
+    None where that is not one kernel: but for float32 arrays on a GPU, of rows that are not long. Weight and
+    bias are as long as a row.
+    """
+    if not is_cupy(x) or x.dtype != _FLOAT32 or not x.size:
+        return None
+    mean, scale = (empty_result(x, x.shape[:1], x.dtype) for _ in range(2))
+    y = rowwise_norms.run("layer_norm", x, float(eps), weight, bias, (mean, scale))
+    return None if y is None else Standardized(y, mean, scale, None)
 
 
 def channel_sums(x: Array, y: Array | None = None) -> Array:

@@ -35,6 +35,7 @@ using std::min;
 #define __device__
 #define __global__
 #define __forceinline__
+#define __noinline__
 #define __shared__ static
 #define __launch_bounds__(...)
 static thread_local struct { long long x; } threadIdx, blockIdx, blockDim, gridDim;
@@ -57,6 +58,9 @@ static double __hiloint2double(int high, int low) {
 static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dsqrt_rn(double x) { return sqrt(x); }
+static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  return (unsigned __int128)x * y >> 64;
+}
 static int __clzll(long long x) { return __builtin_clzll(x); }
 static int __ffs(unsigned x) { return __builtin_ffs(x); }
 static int any_of_block(int mine) {
@@ -153,19 +157,17 @@ def launched(library, name, blocks, arrays, *sizes):
 
 
 def run(kind, library, x, size=0):
-    """The results, and which rows are in doubt: of rows that a block has, or of parts of so many numbers."""
-    count, n = x.shape
-    out, bits, some = results(kind, x), flags(count), np.zeros(1, np.uint32)
+    """The results of rows that a block has, or of parts of so many numbers."""
+    (count, n), out = x.shape, results(kind, x)
     if not size:
-        launched(library, "rows", 3, (x, out, None, bits, some), count, n)
+        launched(library, "rows", 3, (x, out, None), count, n)
     else:
         sizes = count, n, -(-n // size), size
         largest, sums = found(sizes[2] * count)
         launched(library, "largest_of_parts", 3, (x, largest), *sizes)
-        launched(library, "sums_of_parts", 3, (x, largest, sums, bits, some), *sizes)
-        launched(library, "results_of_parts", 3, (x, largest, sums, out, bits, some), *sizes)
-    assert some[0] == bits.any()
-    return out, flagged(bits, count)
+        launched(library, "sums_of_parts", 3, (x, largest, sums), *sizes)
+        launched(library, "results_of_parts", 3, (x, largest, sums, out), *sizes)
+    return out
 
 
 def flags(count):
@@ -206,41 +208,60 @@ def test_the_bits_of_a_cpu(kind, dtype, tmp_path):
         x = np.ascontiguousarray(rows(np.random.default_rng(5), dtype)[:, :n])
         expected = getattr(ozaki, kind)(x, 1)
         for count, size in ((len(x), 0), (120, 23), (120, n)):
-            out, doubt = run(kind, library, x[:count], size)
-            assert not doubt.any()
-            assert out.tobytes() == expected[:count].tobytes()
+            assert run(kind, library, x[:count], size).tobytes() == expected[:count].tobytes()
     for n in (2**32 - 1, 2**32, 2**33 + 1, 2**63 - 1):
         check_sum_of_ones(kind, library, n, dtype)
 
 
 def check_sum_of_ones(kind, library, n, dtype):
     """The longest rows: n equal numbers, of which there are four, and their sum is multiplied."""
-    x, told = np.zeros((1, 4), dtype), np.zeros((2, 1), np.uint32)
+    x = np.zeros((1, 4), dtype)
     out, (largest, sums) = results(kind, x), found(1)
     sizes = 1, n, 1, 4
     launched(library, "largest_of_parts", 1, (x, largest), *sizes)
-    launched(library, "sums_of_parts", 1, (x, largest, sums, *told), *sizes)
+    launched(library, "sums_of_parts", 1, (x, largest, sums), *sizes)
     total = int.from_bytes(sums[:, :3].tobytes(), "little") // 4 * n
     sums[:, :3] = np.frombuffer(total.to_bytes(24, "little", signed=True), np.uint64)
-    launched(library, "results_of_parts", 1, (x, largest, sums, out, *told), *sizes)
+    launched(library, "results_of_parts", 1, (x, largest, sums, out), *sizes)
     logarithm = ozaki.log1p(float(n - 1))
     expected = {"softmax": 1 / n, "log_softmax": -logarithm, "logsumexp": logarithm}[kind]
     assert (out == np.array(expected, dtype)).all()
-    assert not told.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_decide_what_texts_and_words_of_sums_leave_open(kind, tmp_path):
+    """With all in doubt: every power and logarithm; and with units so large that most sums lose bits."""
+    text, x = all_kernels(kind, "float64", TEAM), rows(np.random.default_rng(9), "float64")[::3, :40]
+    x = np.ascontiguousarray(x)
+    expected = getattr(ozaki, kind)(x, 1)
+    for change, times in (
+        (("UNIT = 158", "UNIT = 60"), 1),
+        (("longer_exp(x, largest, e) ?", "(longer_exp(x, largest, e), true) ?"), 1),
+        (("quick_exp(x, largest, e) &&", "(quick_exp(x, largest, e), true) &&"), 1),
+        (("longer_log(sum, l) ?", "(longer_log(sum, l), true) ?"), kind != "softmax"),
+        (("quick_log(sum, l) &&", "(quick_log(sum, l), true) &&"), kind != "softmax"),
+        (("sum.lost) return false", "sum.lost) return true"), 1),
+    ):
+        assert text.count(change[0]) >= times
+        text = text.replace(*change)
+    library = compiled(text, tmp_path)
+    for size in (0, 15):
+        assert run(kind, library, x, size).tobytes() == expected.tobytes()
 
 
 def test_sums_that_lose_bits_are_in_doubt_or_right(tmp_path):
     """With units so large that most rows lose some: where rounding may depend on these, it is said."""
-    text = all_kernels("softmax", "float64", TEAM)
-    assert text.count("UNIT = 158") == 1
+    text, decided = all_kernels("softmax", "float64", TEAM), "rest = exact_sum(x, n, lane)"
+    assert text.count("UNIT = 158") == text.count(decided) == 1
+    text = text.replace("UNIT = 158", "UNIT = 60").replace(decided, "rest = -rest")
     x = np.random.default_rng(9).standard_normal((300, 40)) * 9
-    expected = ozaki.softmax(x, 1)
-    library = compiled(text.replace("UNIT = 158", "UNIT = 60"), tmp_path)
+    expected, library = ozaki.softmax(x, 1), compiled(text, tmp_path)
     for size in (0, 15):
-        out, doubt = run("softmax", library, x, size)
+        out = run("softmax", library, x, size)
+        doubt = out[:, 0] < 0
         assert 30 < doubt.sum() < 290
         assert out[~doubt].tobytes() == expected[~doubt].tobytes()
-        assert out[doubt].tobytes() != expected[doubt].tobytes()
+        assert out[doubt].tobytes() != (-expected[doubt]).tobytes()
 
 
 def enclosed(kind, library, x):
@@ -249,10 +270,8 @@ def enclosed(kind, library, x):
     first, marked = results(kind, x), np.zeros(1 + len(flags(count)), np.uint32)
     launched(library, "quick_rows", 3, (x, first, marked), count, n)
     assert marked[0] == marked[1:].any()
-    out, bits, some = first.copy(), flags(count), np.zeros(1, np.uint32)
-    launched(library, "rows", 3, (x, out, marked, bits, some), count, n)
-    assert not bits.any()
-    assert not some.any()
+    out = first.copy()
+    launched(library, "rows", 3, (x, out, marked), count, n)
     return first, flagged(marked[1:], count), out
 
 

@@ -9,7 +9,7 @@ from ozaki.rowwise import inverse_deviation
 from ozaki.rowwise_cuda import team_of
 from ozaki.rowwise_norms import source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
-from tests.test_rowwise_cuda import TEAM, compiled, flagged, flags, launched, rows
+from tests.test_rowwise_cuda import TEAM, compiled, launched, rows
 
 NORMS = {"layer_norm": ozaki.layer_norm, "rms_norm": ozaki.rms_norm, "inverse_deviation": inverse_deviation}
 
@@ -23,14 +23,11 @@ def test_compiles_without_contraction(kind):
             assert set(FLUSHING.findall(ptx)) <= {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"}
 
 
-def run(kind, library, x, eps, weight=None, bias=None):
-    """The results, and which rows are in doubt."""
+def run(kind, library, x, eps, weight=None, bias=None, moments=(None, None)):
     count, n = x.shape
     out = np.full((count, 1 if kind == "inverse_deviation" else n), -1, np.float32)
-    bits, some = flags(count), np.zeros(1, np.uint32)
-    launched(library, "norms", 3, (x, weight, bias, out, bits, some), count, n, eps)
-    assert some[0] == bits.any()
-    return out, flagged(bits, count)
+    launched(library, "norms", 3, (x, weight, bias, out, *moments), count, n, eps)
+    return out
 
 
 def rows_for_norms(rng, n):
@@ -55,9 +52,7 @@ def test_the_bits_of_a_cpu(kind, tmp_path):
     for n, eps, step in ((1, 0.0, 4), (2, 1e-5, 4), (60, 0.0, 2)):
         library = compiled(source(kind, TEAM, -(-n // TEAM)), tmp_path)
         x = np.ascontiguousarray(rows_for_norms(rng, n)[::step])
-        out, doubt = run(kind, library, x, eps)
-        assert out.tobytes() == function(x, 1, eps=eps).tobytes()
-        assert not doubt.any()
+        assert run(kind, library, x, eps).tobytes() == function(x, 1, eps=eps).tobytes()
 
 
 @pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
@@ -72,22 +67,51 @@ def test_weight_and_bias(kind, tmp_path):
         named = {k: v for k, v in zip(("weight", "bias"), given, strict=False) if v is not None}
         library = compiled(source(kind, TEAM, 3, *(name in named for name in ("weight", "bias"))), tmp_path)
         expected = NORMS[kind](x, 1, **named)
-        assert run(kind, library, x, 1e-5, *given)[0].tobytes() == expected.tobytes()
+        assert run(kind, library, x, 1e-5, *given).tobytes() == expected.tobytes()
 
 
 def test_sums_are_taken_again_where_roundings_are_undecided(tmp_path):
-    """With a wider bound for all of them, and with another for what is left in doubt."""
-    bound, careful, n = "#define OF_LOST (1.0 / (1ll << 46))", "careful.lost * 1.01", 60
-    text = source("layer_norm", TEAM, -(-n // TEAM))
-    assert text.count(bound) == text.count(careful) == 1
-    rng = np.random.default_rng(3)
+    """With wider bounds for all of them, and then for what is left; and all inverse roots by integers."""
+    bound, careful, exact = (
+        "#define OF_LOST (1.0 / (1ll << 46))",
+        "careful.lost * 1.01",
+        "again = exact_mean<SQUARES>",
+    )
+    text, n, rng = source("layer_norm", TEAM, 15), 60, np.random.default_rng(3)
+    assert text.count(bound) == text.count(careful) == text.count(exact) == 1
     x = np.vstack([rows_for_norms(rng, n)[::4], cancelling(rng, 20)])
-    expected, doubts = ozaki.layer_norm(x, 1), []
+    expected, wrong = ozaki.layer_norm(x, 1), []
     again = text.replace(bound, "#define OF_LOST 0.25")
-    for changed in (text, again, again.replace(careful, "fabs(careful.high) * 1e-9")):
-        out, doubt = run("layer_norm", compiled(changed, tmp_path), x, 1e-5)
-        assert out[~doubt].tobytes() == expected[~doubt].tobytes()
-        doubts.append(doubt)
-    assert (doubts[0] == doubts[1]).all()
-    assert 0 < doubts[0][100:].sum() == doubts[0].sum()
-    assert 60 < doubts[2].sum() < 120
+    left = again.replace(careful, "fabs(careful.high) * 1e-9")
+    for changed in (text, again, left):
+        assert run("layer_norm", compiled(changed, tmp_path), x, 1e-5).tobytes() == expected.tobytes()
+        spoilt = changed.replace(exact, "again = 3 * exact_mean<SQUARES>")
+        out = run("layer_norm", compiled(spoilt, tmp_path), x, 1e-5)
+        wrong.append((out.view(np.int32) != expected.view(np.int32)).any(axis=1))
+    assert (wrong[0] == wrong[1]).all()
+    assert 0 < wrong[0][100:].sum() == wrong[0].sum()
+    assert 60 < wrong[2].sum() <= 120
+    for text_of in ("quick", "longer"):
+        call = f"{text_of}_rsqrt(square, scale)"
+        assert left.count(call) == 1
+        left = left.replace(call, f"({call}, square > 0 && square < INFINITE)")
+    assert run("layer_norm", compiled(left, tmp_path), x, 1e-5).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", [2, 60])
+def test_means_and_scales(n, tmp_path):
+    """Means that lie half way between two float32 numbers, or all but, are rounded once."""
+    rng = np.random.default_rng(4)
+    x = np.vstack([rows_for_norms(rng, 60)[::4], cancelling(rng, 20)])[:, :n]
+    x = np.ascontiguousarray(x)
+    half = np.float32(2.0**-24)
+    x[:8, 0], x[:8, 1:] = [1, 1, 1, -1, 1, 3, 3, 1], 0
+    x[:8, 1] = [half, half * 3, 0, half, -half, half * 2, 1, half * 5]
+    if n == 60:
+        x[:8, 2] = [2.0**-140, -(2.0**-140), 2.0**-149, -(2.0**-149), 0, 2.0**-90, -(2.0**-90), 0]
+    moments = np.full((2, len(x)), -1, np.float32)
+    library = compiled(source("layer_norm", TEAM, -(-n // TEAM), moments=True), tmp_path)
+    out = run("layer_norm", library, x, 1e-5, moments=(moments[0], moments[1]))
+    assert out.tobytes() == ozaki.layer_norm(x, 1).tobytes()
+    assert moments[0].tobytes() == ozaki.mean(x, 1).tobytes()
+    assert moments[1].tobytes() == inverse_deviation(x, 1, 1e-5).tobytes()

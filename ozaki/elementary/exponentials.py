@@ -10,6 +10,7 @@ from ozaki.elementary.record import (
     LARGEST,
     above,
     apply,
+    at,
     below,
     bounded,
     decaying,
@@ -79,7 +80,8 @@ def exp2(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("exp2", x, out=out, where=where)
 
 
-@function(-1076.0, 1025.0, above(1025.0), below(-1076.0, 0.0))
+# 2**-150 is half way between two float32 numbers: a text of no number of bits would decide it.
+@function(-1076.0, 1025.0, above(1025.0), below(-1076.0, 0.0), at(-150.0, 2.0**-150))
 def _exp2(m, x):
     """2**x."""
     return m.exp(m.number(x), "2")

@@ -82,12 +82,14 @@ def _scaled(x: Any, e: Any) -> Any:
 
 
 def _to_single(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
-    hi = x.hi if e is None else _scaled(x.hi, e)
+    if e is not None:  # beyond such powers of two results are 0 or Inf
+        unit = power(where(e > 300, 300, where(e < -300, -300, e)))
+    hi = x.hi if e is None else x.hi * unit
     if not m.pairs:
         margin = abs(hi) * error
         result = single(hi - margin)  # of -0, too
         return result, result != single(hi + margin)
-    lo = 0.0 if x.lo is None else x.lo if e is None else _scaled(x.lo, e)
+    lo = 0.0 if x.lo is None else x.lo if e is None else x.lo * unit
     margin = abs(hi) * error
     result = single(_odd_sum(hi, lo + margin))
     undecided = result != single(_odd_sum(hi, lo - margin))

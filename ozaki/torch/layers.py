@@ -26,7 +26,7 @@ from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
-from ozaki.torch.norms import normalized, slope, sum_of_products
+from ozaki.torch.norms import normalized, normalized_rows, slope, sum_of_products
 from ozaki.torch.settings import Settings
 
 MEAN, SUM = 1, 2
@@ -70,11 +70,14 @@ def _layer_norm(
     if not shape or any(tuple(end) != tuple(shape) for end in ends):
         return None
     kept = *x.shape[: x.dim() - len(shape)], *[1] * len(shape)
-    y, mean, scale, _ = normalized(_as_channels(x, shape), eps)
-    y, mean, scale = y.reshape(x.shape), mean.reshape(kept), scale.reshape(kept)
-    y = y if weight is None else y * weight
-    y = y if bias is None else y + bias
-    return y, mean, scale
+    found = normalized_rows(_as_channels(x, shape)[0], eps, weight, bias)
+    if found is None:
+        y, mean, scale, _ = normalized(_as_channels(x, shape), eps)
+        y = y.reshape(x.shape)
+        y = y if weight is None else y * weight
+        found = y if bias is None else y + bias, mean, scale
+    y, mean, scale = found
+    return y.reshape(x.shape), mean.reshape(kept), scale.reshape(kept)
 
 
 def _layer_norm_slope(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
-from ozaki.standardized import channel_sums, standardized
+from ozaki.standardized import channel_sums, standardized, standardized_rows
 from ozaki.sums import api as sums
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
@@ -133,6 +133,24 @@ def normalized(x: Tensor, eps: float, variance: bool = False) -> tuple[Tensor, T
         y, mean, scale, spread = standardized(array_of(x), eps, variance)
         of_variance = None if spread is None else tensor_of(spread)
         return tensor_of(y).contiguous(), tensor_of(mean), tensor_of(scale), of_variance
+
+
+def normalized_rows(
+    x: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return rows normalized, times a weight and plus a bias, their means and inverse deviations.
+
+    None as `ozaki.standardized.standardized_rows`, and for a weight or bias of another dtype or device.
+    """
+    given = [t for t in (weight, bias) if t is not None]
+    if x.is_cpu or any(t.dtype is not x.dtype or t.device != x.device for t in given):
+        return None
+    with stream_of(x):
+        affine = [None if t is None else array_of(t.reshape(-1).contiguous()) for t in (weight, bias)]
+        found = standardized_rows(array_of(x), eps, *affine)
+        if found is None:
+            return None
+        return tensor_of(found.y), tensor_of(found.mean), tensor_of(found.scale)
 
 
 def slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:

@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 
 import ozaki
+from ozaki.elementary import cuda
 from ozaki.elementary.api import apply
 from ozaki.elementary.complex_numbers import PARTS
+from ozaki.elementary.derivatives import derivative
 from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.slopes import SLOPES
 from tests.elementary import test_two_arguments as two_arguments
 from tests.elementary.test_complex import numbers as complex_numbers
 from tests.elementary.test_functions import HARD, OTHERS, SPECIAL, ordinary
@@ -98,6 +101,26 @@ def test_every_float32(name):
     tally = compare(name, cupy, step=1, block=1 << 26)
     assert tally.total == 1 << 32
     assert tally.wrong == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(name for name in SLOPES if FUNCTIONS[name].arguments == 1))
+def test_no_float32_derivative_is_left_undecided(cupy, name, monkeypatch):
+    """Nothing waits to learn that. `test_every_float32` shows it of the functions themselves."""
+    launch, left = cuda._launch, []
+
+    def noted(*arguments):
+        *_, undecided = arguments
+        undecided[:] = 0
+        launch(*arguments)
+        left.append(int(undecided[1]))
+
+    monkeypatch.setattr(cuda, "_launch", noted)
+    for start in range(0, 1 << 32, 1 << 28):
+        x = cupy.arange(start, start + (1 << 28), dtype=cupy.uint32).view(cupy.float32)
+        derivative(name, (1,), x)
+    assert len(left) == 32
+    assert not any(left)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

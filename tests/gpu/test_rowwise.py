@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import rowwise, rowwise_cuda
+from ozaki import rowwise_cuda
+from ozaki.standardized import standardized, standardized_rows
 from tests.gpu.same import same_on_the_gpu
 from tests.rowwise import DEFINITIONS, POSITIVE
 from tests.test_rowwise_cuda import KINDS, rows
@@ -71,29 +72,29 @@ def test_weights_and_biases(name, shape, axis, dtype):
 
 
 @pytest.mark.parametrize("kind", NORMS)
-def test_norms_in_doubt_are_computed_without_the_kernel(kind):
+def test_norms_in_doubt_are_decided_by_exact_sums(kind):
     """Among others: only layer_norm and its scale have a mean of numbers that cancel."""
     rng = np.random.default_rng(8)
     x = np.vstack([cancelling(rng, 50), rng.standard_normal((300, 60)).astype(np.float32)])
     same_on_the_gpu(NORMS[kind], x, axis=1, eps=1e-5)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_rows_in_doubt_are_computed_without_the_kernel(cupy, name, monkeypatch):
-    """Some that are not: their results are kept, and the kernel's replaced."""
-    x = np.random.default_rng(2).standard_normal((70, 50))
-    compute, computed = rowwise_cuda.run, []
-
-    def doubting(kind, of_rows):
-        result, doubtful = compute(kind, of_rows)
-        assert doubtful is None
-        result[::3] = -1.0
-        computed.append(kind)
-        return result, cupy.arange(0, len(x), 3)
-
-    monkeypatch.setattr(rowwise.rowwise_cuda, "run", doubting)
-    same_on_the_gpu(getattr(ozaki, name), x, axis=1)
-    assert computed == [name]
+@pytest.mark.parametrize("shape", [(300, 60), (70, 768), (9, 8192), (5, 8193)])
+def test_standardized_rows(cupy, shape):
+    """With the means and scales of layer norms, and the weight and bias that they are given."""
+    rng = np.random.default_rng(9)
+    x = rng.integers(-3, 4, shape).astype(np.float32)
+    x[::3], x[1] = rng.standard_normal(x[::3].shape) + 100, 0
+    x[2, 0] = np.inf
+    weight, bias = (rng.standard_normal(shape[1]).astype(np.float32) for _ in range(2))
+    there = standardized(cupy.asarray(x[None]), 1e-5)
+    for found, expected in zip(there, standardized(x[None], 1e-5), strict=True):
+        assert (found is None) == (expected is None)
+        assert found is None or found.get().tobytes() == expected.tobytes()
+    rows = standardized_rows(*map(cupy.asarray, (x,)), 1e-5, cupy.asarray(weight), cupy.asarray(bias))
+    assert (rows is None) == (shape[1] > rowwise_cuda.MOST_IN_REGISTERS)
+    if rows is not None:
+        assert rows.y.get().tobytes() == ozaki.layer_norm(x, 1, weight, bias).tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
@@ -123,20 +124,21 @@ def test_long_rows_of_every_kind(name, dtype):
     same_on_the_gpu(function, x[:, ::-1], axis=1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(900, 40), (5, 30_000)])
 @pytest.mark.parametrize("name", KINDS)
-def test_what_sums_lose_is_found_by_the_kernels(name, shape, monkeypatch):
-    """With units so large that sums lose some: rows in doubt are computed again, and the others are right."""
-    text, doubts = rowwise_cuda.source, []
-    monkeypatch.setattr(rowwise_cuda, "source", lambda *a: text(*a).replace("UNIT = 158", "UNIT = 60"))
+def test_integers_decide_what_texts_and_words_of_sums_leave_open(name, shape, dtype, monkeypatch):
+    """With all in doubt: powers and logarithms; and with units so large that most sums lose bits."""
+    text = rowwise_cuda.source
+
+    def doubting(*arguments):
+        found = text(*arguments).replace("UNIT = 158", "UNIT = 60")
+        for x in ("exp(x, largest, e)", "log(sum, l)"):
+            for of in ("quick", "longer"):
+                found = found.replace(f"{of}_{x}", f"({of}_{x}, true)")
+        return found
+
+    monkeypatch.setattr(rowwise_cuda, "source", doubting)
     monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
-    compute = rowwise_cuda.run
-
-    def noted(kind, x):
-        result, doubtful = compute(kind, x)
-        doubts.append(0 if doubtful is None else len(doubtful))
-        return result, doubtful
-
-    monkeypatch.setattr(rowwise_cuda, "run", noted)
-    same_on_the_gpu(getattr(ozaki, name), np.random.default_rng(4).standard_normal(shape) * 9, axis=1)
-    assert doubts[0] > 0
+    x = (np.random.default_rng(4).standard_normal(shape) * 9).astype(dtype)
+    same_on_the_gpu(getattr(ozaki, name), x, axis=1)

@@ -1,0 +1,40 @@
+#include "ozaki/elementary/integers.cuh"
+#include "ozaki/rowwise_team.cuh"
+
+// A sum of float64 numbers, or of their squares, with nothing lost: what decides where quicker sums do not. It counts
+// multiples of 2**UNIT, which divides them all.
+template <int WORDS, int UNIT> struct Exact {
+  u64 word[WORDS];
+
+  __device__ void add(double x) { subtract<WORDS>(word, -x, UNIT); }
+  __device__ void add_square(double x) {
+    const u64 bits = __double_as_longlong(x), field = bits >> 52 & 2047;
+    const u64 m = (bits & (1ull << 52) - 1) | (field ? 1ull << 52 : 0), low = m * m, high = __umul64hi(m, m);
+    const int place = 2 * ((int)max(field, 1ull) - 1075) - UNIT;
+    if (m == 0 || place >= 64 * WORDS) return; // what is not finite is another's business
+    add_shifted<WORDS>(word, low & (1ull << 62) - 1, place);
+    add_shifted<WORDS>(word, high << 2 | low >> 62, place + 62);
+  }
+  __device__ void add(const Exact& other) { add_words<WORDS>(word, other.word); }
+
+  // The sum, of n numbers, divided by that, rounded to a precision.
+  __device__ double mean(unsigned n, int precision, int smallest) const {
+    u64 ratio[WORDS + 2] = {};
+    const bool negative = (long long)word[WORDS - 1] < 0;
+    for (int i = 0; i < WORDS; i++) ratio[i + 2] = word[i];
+    if (negative) negate_words<WORDS + 2>(ratio);
+    if (divide_words<WORDS + 2>(ratio, n)) ratio[0] |= 1; // below all that is rounded
+    const double value = round_limbs<WORDS + 2>(ratio, UNIT - 128, precision, smallest);
+    return negative ? -value : value;
+  }
+};
+
+template <int WORDS, int UNIT> __device__ Exact<WORDS, UNIT> exchanged(const Exact<WORDS, UNIT>& mine, int other) {
+  Exact<WORDS, UNIT> result;
+  for (int i = 0; i < WORDS; i++) result.word[i] = exchanged(mine.word[i], other);
+  return result;
+}
+
+template <class Sum> __device__ Sum sum_of_team(const Sum& mine) {
+  return of_team(mine, [](Sum a, const Sum& b) { return a.add(b), a; });
+}
