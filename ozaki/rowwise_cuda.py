@@ -20,8 +20,7 @@ from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import block_memory, expanded, from_text
 from multiword.runtime.memory import empty_result
-from ozaki.elementary.cuda import device_function, log_2_words
-from ozaki.elementary.tracing import Program
+from ozaki.elementary.cuda import device_functions
 from ozaki.tuning import SHORT_ROW
 
 WARP, MOST_THREADS = 32, 256
@@ -156,14 +155,9 @@ def _kernel(name: str, kind: str, dtype: Any, team: int, device: int, numbers: i
 
 def source(file: str, kind: str, dtype: Any, team: int) -> str:
     """Return the kernels of a file in CUDA, for rows of a dtype and teams of so many threads."""
-    functions = (("exp_minus", "exp"), *([] if kind == "softmax" else [("log1p", "log")]))
-    texts = (
-        device_function(Program(function, False, last), f"{text}_{name}")
-        for function, name in functions
-        for text, last in (("quick", False), ("longer", True))
-    )
+    texts = {"exp": "exp_minus"} | ({} if kind == "softmax" else {"log": "log1p"})
     constants = f"typedef {TYPES[np.dtype(dtype)]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
-    return "\n".join([*texts, log_2_words(), constants, expanded(Path(__file__).with_name(file))])
+    return device_functions(**texts) + constants + expanded(Path(__file__).with_name(file))
 
 
 def quick_source(kind: str, team: int, numbers: int) -> str:

@@ -17,13 +17,14 @@ template <int WORDS, int UNIT> struct Exact {
   }
   __device__ void add(const Exact& other) { add_words<WORDS>(word, other.word); }
 
-  // The sum, of n numbers, divided by that, rounded to a precision.
-  __device__ double mean(unsigned n, int precision, int smallest) const {
+  // The sum, of n numbers, divided by that and another integer, rounded to a precision.
+  __device__ double mean(unsigned n, int precision, int smallest, unsigned other = 1) const {
     u64 ratio[WORDS + 2] = {};
     const bool negative = (long long)word[WORDS - 1] < 0;
     for (int i = 0; i < WORDS; i++) ratio[i + 2] = word[i];
     if (negative) negate_words<WORDS + 2>(ratio);
-    if (divide_words<WORDS + 2>(ratio, n)) ratio[0] |= 1; // below all that is rounded
+    const unsigned left = divide_words<WORDS + 2>(ratio, n), more = divide_words<WORDS + 2>(ratio, other);
+    if (left || more) ratio[0] |= 1; // below all that is rounded
     const double value = round_limbs<WORDS + 2>(ratio, UNIT - 128, precision, smallest);
     return negative ? -value : value;
   }

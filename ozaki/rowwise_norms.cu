@@ -1,34 +1,16 @@
-#include "ozaki/rounding/error_free.cuh"
-#include "ozaki/rowwise_exact.cuh"
+#include "ozaki/rowwise_means.cuh"
 
 // Norms of layers of float32 rows by the definition's own operations. Its two means are of exact sums. Here sums are in
 // two words, with a bound of what these lose; where that may change a mean's rounding, the sum is taken again with more
 // care, and where that may still, with nothing lost.
 //
 // Printed before this file: TEAM, a power of two, the threads that have a row; NUMBERS, of each of them; KIND, one of
-// these; WEIGHT and BIAS, whether there are some, and MOMENTS, whether means and scales are asked for; and texts of rsqrt, `quick_rsqrt` and `longer_rsqrt`.
+// these; WEIGHT and BIAS, whether there are some, and MOMENTS, whether means and scales are asked for; and texts of
+// rsqrt, `quick_rsqrt` and `longer_rsqrt`.
 
 #define LAYER_NORM 0
 #define RMS_NORM 1
 #define INVERSE_DEVIATION 2
-
-// A sum high + low, and the magnitudes of what that has lost.
-struct Sum {
-  double high, low, lost;
-
-  __device__ void below(double x) { lost += fabs(two_sum(&low, x)); }
-  __device__ void add(double x) { below(two_sum(&high, x)); }
-  __device__ void add(const Sum& other) { lost += other.lost, add(other.high), below(other.low); }
-  __device__ void add_square(double x) {
-    double square = x * x;
-    add(square);
-    if (KIND != RMS_NORM) below(__fma_rn(x, x, -square)); // squares of float32 numbers are exact
-  }
-};
-
-__device__ Sum exchanged(const Sum& mine, int other) {
-  return {exchanged(mine.high, other), exchanged(mine.low, other), exchanged(mine.lost, other)};
-}
 
 // Numbers and their means are multiples of 2**-214: n <= 2**13, so a mean that is not 0 is at least 2**-162.
 typedef Exact<12, -440> ExactSum;
@@ -43,21 +25,6 @@ __device__ __noinline__ double exact_mean(const float* numbers, double centre, i
   }
   return sum_of_team(sum).mean(n, precision, precision == 24 ? -149 : -1074);
 }
-
-// (high + low)/n, rounded, where the sum is known but for an error; whether that is in doubt.
-__device__ bool rounded_mean(double high, double low, double error, double n, double inverse, double& mean) {
-  const double sum = two_sum(&high, low);
-  // q is within two units in the last place of high/n. high - q·n is a multiple of such a unit, and exact for n < 2**50.
-  const double q = high * inverse;
-  double left = __fma_rn(-q, n, high), error_of_left = two_sum(&left, sum), rest = left * inverse;
-  const bool exact = error_of_left == 0 && __fma_rn(-rest, n, left) == 0;
-  const double margin = error * inverse + (exact ? 0 : fabs(rest) * (1.0 / (1ll << 50)));
-  mean = q + (rest - margin);
-  return mean != q + (rest + margin);
-}
-
-// Whether a thread of the warp, or of the block if that is the team, is in doubt.
-__device__ bool somewhere(bool doubt) { return TEAM > 32 ? __syncthreads_or(doubt) : __any_sync(~0u, doubt); }
 
 // The mean of a row's numbers less `centre`, x, or of their squares.
 //

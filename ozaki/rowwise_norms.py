@@ -11,8 +11,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
-from ozaki.elementary.cuda import device_function, log_2_words
-from ozaki.elementary.tracing import Program
+from ozaki.elementary.cuda import device_functions
 from ozaki.rowwise_cuda import MOST_IN_REGISTERS, launch_teams, team_of
 
 _NONE = np.uint64(0)
@@ -55,11 +54,7 @@ def source(
     kind: str, team: int, numbers: int, weight: bool = False, bias: bool = False, moments: bool = False
 ) -> str:
     """Return the kernel in CUDA, for teams whose threads have so many numbers each."""
-    texts = (
-        device_function(Program("rsqrt", False, last), f"{text}_rsqrt")
-        for text, last in (("quick", False), ("longer", True))
-    )
     constants = {"TEAM": team, "NUMBERS": numbers, "KIND": kind.upper()}
     constants |= {"WEIGHT": int(weight), "BIAS": int(bias), "MOMENTS": int(moments)}
-    lines = (f"#define {name} {x}" for name, x in constants.items())
-    return "\n".join([*texts, log_2_words(), *lines, expanded(Path(__file__).with_name("rowwise_norms.cu"))])
+    lines = "".join(f"#define {name} {x}\n" for name, x in constants.items())
+    return device_functions(rsqrt="rsqrt") + lines + expanded(Path(__file__).with_name("rowwise_norms.cu"))

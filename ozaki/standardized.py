@@ -1,7 +1,7 @@
 """Channels standardized: x[:, c, :] less its mean times the inverse of its deviation, as `ozaki.layer_norm`.
 
 Of float32 arrays on a CPU one compiled pass encloses the results (`norms_numba`); channels that it
-leaves in doubt, and all others, are exact sums, rounded. Rows of one sample on a GPU are a kernel's.
+leaves in doubt, and all others, are exact sums, rounded. On a GPU kernels do all of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, quietly
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import empty_result
-from ozaki import rowwise, rowwise_norms
+from ozaki import rowwise, rowwise_norms, standardized_cuda
 from ozaki.sums import api as sums
 from ozaki.sums.statistics import var
 
@@ -40,6 +40,8 @@ def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
     loops = _loops(x)
     if len(x) == 1 and not variance and (rows := standardized_rows(x[0], eps)) is not None:
         return rows._replace(y=rows.y[None])
+    if (found := standardized_channels(x, eps)) is not None:
+        return found if variance else found._replace(variance=None)
     if loops is None or not 0 <= eps < np.inf:
         spread = var(x, (0, 2), ddof=1) if variance else None
         return Standardized(*_exactly(x, eps), spread)
@@ -69,6 +71,36 @@ def standardized_rows(
     mean, scale = (empty_result(x, x.shape[:1], x.dtype) for _ in range(2))
     y = rowwise_norms.run("layer_norm", x, float(eps), weight, bias, (mean, scale))
     return None if y is None else Standardized(y, mean, scale, None)
+
+
+def standardized_channels(
+    x: Array, eps: float, weight: Array | None = None, bias: Array | None = None
+) -> Standardized | None:
+    """Return channels standardized, times their weights, plus their biases; None as `standardized_rows`."""
+    if not _on_device(x):
+        return None
+    y, moments = standardized_cuda.standardize(x, eps, weight, bias)
+    return Standardized(y, *moments)
+
+
+def channel_slopes(
+    g: Array, x: Array, weight: Array | None, mean: Array | None, scale: Array
+) -> tuple[Array, Array, Array] | None:
+    """Return the derivatives of x, of weights, Σ g·y, and of biases, Σ g, for those of results, g.
+
+    Of h = g·weight and y = (x − mean)·scale, or x itself where there are no means, that of x is (h − Σ h/n −
+    y·(Σ h·y/n))·scale, all operations rounded. None as `standardized_rows`.
+    """
+    if not _on_device(g) or not _on_device(x):
+        return None
+    of_x, of_affine = standardized_cuda.slopes(g, x, weight, mean, scale)
+    return of_x, *of_affine
+
+
+def _on_device(x: Array) -> bool:
+    if not is_cupy(x) or x.dtype != _FLOAT32 or not x.size or not x.flags.c_contiguous:
+        return False
+    return x.shape[0] * x.shape[2] < standardized_cuda.MOST
 
 
 def channel_sums(x: Array, y: Array | None = None) -> Array:

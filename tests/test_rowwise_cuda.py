@@ -89,7 +89,10 @@ static void atomicOr(unsigned* x, unsigned y) { __atomic_fetch_or(x, y, __ATOMIC
 """CUDA's words, for four threads of a CPU that are a block."""
 
 CONVERSION = re.compile(r'asm\("cvt[^"]*" : "=\w"\((\w+)\) : "\w"\((\w+)\)\);')
-OPERATION = re.compile(r'asm\("(add|mul).rn.f32[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);')
+OPERATION = re.compile(
+    r'asm\("(add|sub|mul|div).rn.f32[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);'
+)
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 MAXIMUM = re.compile(r'asm\("max.NaN[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);')
 OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 
@@ -97,7 +100,7 @@ OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 def for_host(text):
     """CUDA's source as C++, whose own conversions keep subnormal numbers."""
     text = MAXIMUM.sub(r"\1 = larger_or_nan(\2, \3);", CONVERSION.sub(r"\1 = \2;", text))
-    text = OPERATION.sub(lambda m: f"{m[2]} = {m[3]} {'+*'[m[1] == 'mul']} {m[4]};", text)
+    text = OPERATION.sub(lambda m: f"{m[2]} = {m[3]} {SIGNS[m[1]]} {m[4]};", text)
     text = OTHER.sub("", text)
     return SHIM + text.replace("extern __shared__ double powers[]", "static double powers[999]")
 
@@ -145,7 +148,9 @@ def compiled(text, folder):
 def launched(library, name, blocks, arrays, *sizes):
     """Run a kernel, the last of its blocks first."""
     arguments = [a if a is None else ctypes.c_void_p(a.ctypes.data) for a in arrays]
-    arguments += [(ctypes.c_double if isinstance(n, float) else ctypes.c_longlong)(n) for n in sizes]
+    for n in sizes:
+        kind = ctypes.c_double if isinstance(n, float) else ctypes.c_longlong
+        arguments.append(n if isinstance(n, ctypes.Structure) else kind(n))
 
     def of_thread(thread):
         for block in reversed(range(blocks)):

@@ -54,6 +54,9 @@ __device__ __forceinline__ float sub32(float a, float b) {
 __device__ __forceinline__ float mul32(float a, float b) {
     float r; asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
 }
+__device__ __forceinline__ float div32(float a, float b) {
+    float r; asm("div.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
 __device__ __forceinline__ float fma32(float a, float b, float c) {
     float r; asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c)); return r;
 }

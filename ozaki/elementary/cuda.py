@@ -2,8 +2,8 @@
 
 A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in the flags; a second
 kernel, of the longer text, takes those, and integers on the host what even that leaves. Whether there are
-any is the one thing that the host waits for: the kernels write it to the host's own memory. Of one float32
-argument the longer text leaves none, so nothing waits.
+any is the one thing that the host waits for: the kernels write it to the host's own memory. Where the longer
+text is known to leave none, as of functions of one float32 number, nothing waits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text, literal
 from multiword.runtime.readback import Readback
 from ozaki.elementary import tables
-from ozaki.elementary.evaluate import Otherwise, by_integers
+from ozaki.elementary.evaluate import Otherwise
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
@@ -41,10 +41,10 @@ __device__ double single(double x) {{ return widened(narrowed(x)); }}
 """
 
 
-def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise = by_integers) -> None:
+def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | None) -> None:
     """Write a text's values of flat arrays to `out`, which may be the first of them, but no other.
 
-    otherwise : computes on the host what both texts leave undecided.
+    otherwise : computes on the host what both texts leave undecided; None where that is nothing.
 
     Of many numbers both texts are launched at once: waiting in between takes longer than a text for nothing.
     """
@@ -53,9 +53,9 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise = b
     refuse_captures("functions")
     cupy, words = import_cupy(), (out.size + 31) // 32
     flags = cupy.empty(words + 2, np.uint32)
-    if out.dtype == np.float32 and len(x) == 1:  # tests.exhaustive tries them all
+    if otherwise is None:
         for last in (False, True):
-            _launch(name, last, (out,) if last else x, out, flags, flags[words:])
+            _launch(name, last, [out, *x[1:]] if last else x, out, flags, flags[words:])
         return
     undecided = Readback(2, np.uint32)
     for texts in [[False], [True]] if out.size <= _SELDOM else [[False, True]]:
@@ -133,11 +133,19 @@ __device__ __forceinline__ bool {name}({parameters}double& value) {{
 """
 
 
-def log_2_words() -> str:
-    """Return the constant that `integers.cuh` asks for."""
+def device_functions(**texts: str) -> str:
+    """Return functions' texts of float64 numbers as functions of CUDA, `quick_` and `longer_` before names.
+
+    Also the constant that `integers.cuh` asks for, which decides what they leave in doubt.
+    """
+    functions = (
+        device_function(Program(text, False, last), f"{prefix}_{name}")
+        for name, text in texts.items()
+        for prefix, last in (("quick", False), ("longer", True))
+    )
     fraction = int(tables.constant("ln2", 1100) * 2**1024)
     words = (f"{fraction >> 64 * i & (1 << 64) - 1:#x}ull" for i in range(16))
-    return f"#define LOG_2_WORDS {', '.join(words)}"
+    return "".join(functions) + f"#define LOG_2_WORDS {', '.join(words)}\n"
 
 
 def _table(name: str, table: np.ndarray) -> str:

@@ -158,8 +158,13 @@ def _first(
     flat = [xp.ascontiguousarray(xp.broadcast_to(a, shape)).reshape(-1) for a in arrays]
     result = empty_result(flat[0], shape, flat[0].dtype)
     with quietly(result):
-        evaluate(slope_name(name, orders.index(1)), flat, result.reshape(-1), by_formula)
-        return result if result.dtype == dtype else round_to(result, api.FORMATS[dtype.name])
+        waits = not (SLOPES[name][0].decided and result.dtype == np.float32)
+        evaluate(slope_name(name, orders.index(1)), flat, result.reshape(-1), by_formula, waits)
+        if result.dtype == dtype:
+            return result
+        narrow = round_to(result, api.FORMATS[dtype.name])
+        put_one_nan(narrow)
+        return narrow
 
 
 def _of(

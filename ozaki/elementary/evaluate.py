@@ -23,15 +23,20 @@ Otherwise = Callable[[str, np.dtype, list[np.ndarray]], np.ndarray]
 """otherwise(name, dtype, arguments): values of arguments that a text leaves undecided."""
 
 
-def evaluate(name: str, x: Sequence[Any], out: Any, otherwise: Otherwise | None = None) -> None:
+def evaluate(
+    name: str, x: Sequence[Any], out: Any, otherwise: Otherwise | None = None, waits: bool | None = None
+) -> None:
     """Write a text's values of flat float32 or float64 arrays to `out`, which may be the first one.
 
     otherwise : computes what the texts leave undecided; integers if there is none.
+    waits : whether to ask a GPU if something is: not of a function of one float32 number, of which the longer
+        text decides all (tests/gpu/test_elementary.py).
     """
     if is_cupy(out):
         from ozaki.elementary import cuda
 
-        cuda.evaluate(name, x, out, otherwise or by_integers)
+        waits = out.dtype != np.float32 or len(x) > 1 if waits is None else waits
+        cuda.evaluate(name, x, out, (otherwise or by_integers) if waits else None)
         return
     of_single = out.dtype == np.float32
     first = _run(name, of_single, False)

@@ -18,10 +18,16 @@ from ozaki.elementary.values import single, where
 
 
 class Slope(NamedTuple):
-    """A partial derivative: as documents write it, and by (functions, *arguments)."""
+    """A partial derivative: as documents write it, and by (functions, *arguments).
+
+    Attributes
+    ----------
+    decided : whether the longer text leaves no float32 argument undecided, so that a GPU need not be asked.
+    """
 
     formula: str
     of: Callable[..., Any]
+    decided: bool = False
 
 
 def _silu(f: Any, x: Any) -> Any:
@@ -84,8 +90,10 @@ SLOPES: dict[str, tuple[Slope, ...]] = {
     "logit": (Slope("1 / (x·(1 - x))", lambda f, x: 1.0 / (x * (1.0 - x))),),
     "softplus": (Slope("sigmoid(x)", lambda f, x: f.sigmoid(x)),),
     "silu": (Slope("sigmoid(x)·(1 + x·sigmoid(-x))", _silu),),
-    "gelu": (Slope("erfc(-x/√2)/2 + x·exp(-x²/2)/√(2π)", _gelu),),
-    "gelu_tanh": (Slope("sigmoid(c)·(1 + x·c'·sigmoid(-c)), c = 2√(2/π)·(x + 0.044715·x³)", _gelu_tanh),),
+    "gelu": (Slope("erfc(-x/√2)/2 + x·exp(-x²/2)/√(2π)", _gelu, decided=True),),
+    "gelu_tanh": (
+        Slope("sigmoid(c)·(1 + x·c'·sigmoid(-c)), c = 2√(2/π)·(x + 0.044715·x³)", _gelu_tanh, decided=True),
+    ),
     "elu": (Slope("1 for x > 0, exp(x) elsewhere", lambda f, x: f.where(x > 0.0, 1.0, f.exp(x))),),
     "mish": (Slope("tanh(s) + x·sigmoid(x)/cosh(s)², s = softplus(x)", _mish),),
     "pow": (

@@ -17,7 +17,7 @@ from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_hos
 from multiword.runtime.options import integer
 from ozaki.elementary.angles import cospi, sinpi
 from ozaki.elementary.logarithms import log, sqrt
-from ozaki.random.philox import fractions, wide, words
+from ozaki.random.philox import below, fractions, wide, words
 from ozaki.sums.arguments import DType
 
 Size = int | tuple[int, ...] | None
@@ -186,7 +186,7 @@ class Generator:
         if not 0 <= p <= 1:
             raise ValueError(f"p must be from 0 to 1, got {p}")
         shape, first, count = self._places(size, first)
-        return self._of_fractions(shape, lambda below: below, _FLOATS[1], first, count, below=p)
+        return self._of_call(shape, lambda chosen: chosen, partial(below, p), 2, first, count)
 
     def permutation(self, n: int) -> Array:
         """Return 0 to n − 1 in random order: sorted by words of 64 bits, and by place where these are equal.
@@ -211,16 +211,10 @@ class Generator:
         return self._of_call(shape, numbers, draw, size, first, count)
 
     def _of_fractions(
-        self,
-        shape: tuple[int, ...] | None,
-        numbers: Any,
-        dtype: np.dtype,
-        first: int,
-        count: int,
-        **bound: Any,
+        self, shape: tuple[int, ...] | None, numbers: Any, dtype: np.dtype, first: int, count: int
     ) -> Any:
-        """Return numbers made of this call's fractions, one each, or of whether they are below a bound."""
-        draw = partial(fractions, dtype=dtype, **bound)
+        """Return numbers made of this call's fractions, one each."""
+        draw = partial(fractions, dtype=dtype)
         return self._of_call(shape, numbers, draw, dtype.itemsize // 4, first, count)
 
     def _of_call(

@@ -64,10 +64,8 @@ def words(seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> 
     return result.reshape(-1)[first - 4 * begin :][:count]
 
 
-def fractions(
-    seed: int, call: int, first: int, count: int, dtype: np.dtype, xp: ModuleType = np, *, below: Any = None
-) -> Array:
-    """Return the leading bits of words, or of two each, as numbers in [0, 1); or which are below a bound.
+def fractions(seed: int, call: int, first: int, count: int, dtype: np.dtype, xp: ModuleType = np) -> Array:
+    """Return the leading bits of words, or of two each, as numbers in [0, 1).
 
     As `words`, of float32 numbers, which have a word each, or of float64 ones, which have two.
 
@@ -75,16 +73,23 @@ def fractions(
     [0.3990464210510254, 0.8805201649665833]
     """
     each = dtype.itemsize // 4
-    if xp is np:
-        w = words(seed, call, first * each, count * each)
-        if each == 1:
-            u = (w >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-        else:
-            u = (wide(w) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return u if below is None else u < below
-    if below is None:
+    if xp is not np:
         return _on_device(_FRACTIONS[dtype.itemsize], seed, call, first, count, 4 // each, dtype)
-    return _on_device(_BELOW, seed, call, first, count, 2, np.bool_, below)
+    w = words(seed, call, first * each, count * each)
+    if each == 1:
+        return (w >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    return (wide(w) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def below(bound: float, seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> Array:
+    """Return which float64 `fractions` are below a bound.
+
+    >>> below(0.5, 0, 0, 0, 2).tolist() == (fractions(0, 0, 0, 2, np.dtype(float)) < 0.5).tolist()
+    True
+    """
+    if xp is not np:
+        return _on_device(_BELOW, seed, call, first, count, 2, np.bool_, bound)
+    return fractions(seed, call, first, count, np.dtype(np.float64)) < bound
 
 
 def wide(w: Array) -> Array:

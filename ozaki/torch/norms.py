@@ -15,7 +15,13 @@ from torch import Tensor
 
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
-from ozaki.standardized import channel_sums, standardized, standardized_rows
+from ozaki.standardized import (
+    channel_slopes,
+    channel_sums,
+    standardized,
+    standardized_channels,
+    standardized_rows,
+)
 from ozaki.sums import api as sums
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
@@ -44,11 +50,12 @@ def _batch_norm(
             return None
         y = (x - _wide(x, running_mean)) * _wide(x, _inverse_root(running_var, eps))
         return _affine(x, y, weight, bias), x.new_empty(0), x.new_empty(0)
-    y, mean, scale, spread = normalized(x.flatten(2).contiguous(), eps, running_var is not None)
+    flat, more = x.flatten(2).contiguous(), running_var is not None
+    y, mean, scale, spread = normalized(flat, eps, more, weight, bias)
     for running, now in ((running_mean, mean), (running_var, spread)):
         if running is not None and now is not None:
             running.copy_(running * (1 - momentum) + now * momentum)
-    return _affine(x, y.reshape(x.shape), weight, bias), mean, scale
+    return y.reshape(x.shape), mean, scale
 
 
 def _batch_norm_slope(
@@ -73,6 +80,11 @@ def _batch_norm_slope(
         mean, scale = running_mean, _inverse_root(running_var, eps)
     if mean is None or scale is None:
         return None
+    if training and (found := _slopes(g.flatten(2), x.flatten(2), weight, mean, scale)) is not None:
+        slope_of_x, *sums = found
+        noted = None if settings.part is None else (x - _wide(x, mean)) * _wide(x, scale)
+        of_affine = _of_affine(settings, g, noted, needed, sums)
+        return slope_of_x.reshape(x.shape) if needed[0] else None, *of_affine
     h = g if weight is None else g * _wide(x, weight)
     y = (x - _wide(x, mean)) * _wide(x, scale)
     of_x = None
@@ -124,15 +136,25 @@ def _group_norm_slope(
     return of_x, *_of_affine(settings, g, y.reshape(x.shape), needed)
 
 
-def normalized(x: Tensor, eps: float, variance: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+def normalized(
+    x: Tensor,
+    eps: float,
+    variance: bool = False,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return (n, c, l) numbers less the means of channels times the inverse deviations, and these, and more.
 
-    As `ozaki.standardized`: the last are variances, if asked.
+    As `ozaki.standardized`: the last are variances, if asked. Weights and biases are of channels.
     """
     with stream_of(x):
-        y, mean, scale, spread = standardized(array_of(x), eps, variance)
+        affine = [None if t is None else array_of(t.contiguous()) for t in (weight, bias)]
+        on_gpu = standardized_channels(array_of(x), eps, *affine)
+        y, mean, scale, spread = on_gpu or standardized(array_of(x), eps, variance)
         of_variance = None if spread is None else tensor_of(spread)
-        return tensor_of(y).contiguous(), tensor_of(mean), tensor_of(scale), of_variance
+        result = tensor_of(y).contiguous()
+        result = result if on_gpu else _affine(x, result, weight, bias)
+        return result, tensor_of(mean), tensor_of(scale), of_variance
 
 
 def normalized_rows(
@@ -155,23 +177,47 @@ def normalized_rows(
 
 def slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:
     """Return the derivative of (n, c, l) channels y = (x − m)·r, for that of the result, h."""
+    if (found := _slopes(h, y, None, None, scale)) is not None:
+        return found[0]
     h, y = h.contiguous(), y.contiguous()
     n = h.shape[0] * h.shape[2]
     product, total = of_arrays(channel_sums, h, y), of_arrays(channel_sums, h)
     return rows.norm_slope(y, h, scale[:, None], product[:, None], n, total[:, None])
 
 
-def _of_affine(
-    settings: Settings, g: Tensor, y: Tensor, needed: Sequence[bool]
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return the derivatives of the weight, Σ g·y, and of the bias, Σ g."""
+def _slopes(
+    g: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor | None, scale: Tensor
+) -> tuple[Tensor, ...] | None:
+    """Return the derivatives of `ozaki.standardized.channel_slopes`, on a GPU."""
+    if g.is_cpu:
+        return None
+    with stream_of(g):
+        given = (None if t is None else array_of(t.contiguous()) for t in (g, x, weight, mean, scale))
+        found = channel_slopes(*given)
+        return None if found is None else tuple(map(tensor_of, found))
 
-    def of(*factors: Tensor) -> Tensor:
+
+def _of_affine(
+    settings: Settings,
+    g: Tensor,
+    y: Tensor | None,
+    needed: Sequence[bool],
+    sums: Sequence[Tensor | None] = (None, None),
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the derivatives of the weight, Σ g·y, and of the bias, Σ g: the sums, if these are there.
+
+    y : None if nothing is noted of them.
+    """
+
+    def of(result: Tensor | None, *factors: Tensor) -> Tensor:
         channels = [t.flatten(2).contiguous() for t in factors]
-        result = of_arrays(channel_sums, *channels)
+        result = of_arrays(channel_sums, *channels) if result is None else result
         return settings.note(result, Terms((tuple(t.mT for t in channels),)), factors)
 
-    return of(g, y) if needed[1] else None, of(g) if needed[2] else None
+    if y is None:
+        of_weight, of_bias = sums
+        return of_weight if needed[1] else None, of_bias if needed[2] else None
+    return of(sums[0], g, y) if needed[1] else None, of(sums[1], g) if needed[2] else None
 
 
 def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import rowwise_cuda
-from ozaki.standardized import standardized, standardized_rows
+from ozaki import rowwise_cuda, standardized_cuda
+from ozaki.standardized import channel_slopes, standardized, standardized_channels, standardized_rows
 from tests.gpu.same import same_on_the_gpu
 from tests.rowwise import DEFINITIONS, POSITIVE
 from tests.test_rowwise_cuda import KINDS, rows
 from tests.test_rowwise_norms import NORMS, cancelling
+from tests.test_standardized_cuda import affine, changed, expected_slopes, numbers, same
 
 pytestmark = pytest.mark.gpu
 
@@ -95,6 +96,38 @@ def test_standardized_rows(cupy, shape):
     assert (rows is None) == (shape[1] > rowwise_cuda.MOST_IN_REGISTERS)
     if rows is not None:
         assert rows.y.get().tobytes() == ozaki.layer_norm(x, 1, weight, bias).tobytes()
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("shape", [(3, 40, 10), (7, 300, 1), (4, 64, 3000), (2, 5, 100_001), (1, 30, 9000)])
+def test_standardized_channels(cupy, shape, opened, monkeypatch):
+    """With their derivatives, by quick sums, and by exact ones, which make 0 of sums of −0 alone."""
+    if opened:
+        text = standardized_cuda.source
+        monkeypatch.setattr(standardized_cuda, "source", lambda *a: changed(text(*a)))
+        monkeypatch.setattr(standardized_cuda, "_kernels", standardized_cuda._kernels.__wrapped__)
+    rng = np.random.default_rng([*shape])
+    x, g = (numbers(rng, shape) if shape[1] == 40 else channels_of(rng, shape) for _ in range(2))
+    weight, bias = rng.standard_normal((2, shape[1])).astype(np.float32)
+    y, *moments = standardized(x, 1e-5, True)
+    arrays = [cupy.asarray(a) for a in (x, g, weight, bias)]
+    found, *others = standardized_channels(arrays[0], 1e-5, *arrays[2:])
+    assert same(found.get(), affine(y, weight, bias), not opened)
+    for one, other in zip(others, moments, strict=True):
+        assert same(one.get(), other, not opened)
+    for w in (weight, None):
+        slopes = channel_slopes(arrays[1], arrays[0], None if w is None else arrays[2], *others[:2])
+        for one, other in zip(slopes, expected_slopes(g, x, w, *moments[:2]), strict=True):
+            assert same(one.get(), other, not opened)
+
+
+def channels_of(rng, shape):
+    """Channels of ordinary numbers, some far from zero, some of small integers, and one of equal numbers."""
+    x = rng.standard_normal(shape)
+    x[:, ::3] += 100
+    x[:, 1::3] = np.rint(x[:, 1::3])
+    x[:, 0] = 0.1
+    return x.astype(np.float32)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

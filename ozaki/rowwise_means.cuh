@@ -1,0 +1,37 @@
+#include "ozaki/rounding/error_free.cuh"
+#include "ozaki/rowwise_exact.cuh"
+
+// Sums of a team in two words, and their means.
+
+// A sum high + low, and the magnitudes of what that has lost.
+struct Sum {
+  double high, low, lost;
+
+  __device__ void below(double x) { lost += fabs(two_sum(&low, x)); }
+  __device__ void add(double x) { below(two_sum(&high, x)); }
+  __device__ void add(const Sum& other) { lost += other.lost, add(other.high), below(other.low); }
+  __device__ void add_square(double x) {
+    double square = x * x;
+    add(square), below(__fma_rn(x, x, -square));
+  }
+};
+
+__device__ Sum exchanged(const Sum& mine, int other) {
+  return {exchanged(mine.high, other), exchanged(mine.low, other), exchanged(mine.lost, other)};
+}
+
+// (high + low)/n, rounded, where the sum is known but for an error; whether that is in doubt.
+__device__ bool rounded_mean(double high, double low, double error, double n, double inverse, double& mean) {
+  const double sum = two_sum(&high, low);
+  // q is within two units in the last place of high/n. high - q·n is a multiple of such a unit, and exact for n < 2**50.
+  const double q = high * inverse;
+  double left = __fma_rn(-q, n, high), error_of_left = two_sum(&left, sum), rest = left * inverse;
+  const bool exact = error_of_left == 0 && __fma_rn(-rest, n, left) == 0;
+  const double margin = error * inverse + (exact ? 0 : fabs(rest) * (1.0 / (1ll << 50)));
+  mean = q + (rest - margin);
+  return mean != q + (rest + margin);
+}
+
+// Whether a thread of the warp, or of the block if that is the team, is in doubt.
+__device__ bool somewhere(bool doubt) { return TEAM > 32 ? __syncthreads_or(doubt) : __any_sync(~0u, doubt); }
+

@@ -1,0 +1,106 @@
+"""Channels of float32 arrays on a GPU, standardized, and the derivatives: `standardized.cu`'s kernels.
+
+Nothing waits for the GPU: where a rounding is open a sum is taken again, with nothing lost, by the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.engines.machine import multiprocessors
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.kernels import Struct, expanded, from_text, members
+from multiword.runtime.memory import empty_result
+from ozaki.elementary.cuda import device_functions
+
+MOST = 1 << 32
+"""Numbers that a channel has fewer of."""
+
+_FEW, _TEAMS = 1024, (32, 256)
+"""Numbers up to which a channel has the first of these teams of threads."""
+
+_PARTS, _LEAST_PART, _BLOCKS = 8, 4096, 16
+"""Parts to a multiprocessor at most, numbers of one at least, and blocks to a multiprocessor."""
+
+_SUM = 3
+"""float64 numbers of a sum of a part."""
+
+_NONE = np.uint64(0)
+
+
+class ChannelShape(Struct):
+    """`standardized.cu`'s."""
+
+    _fields_ = members(ctypes.c_longlong, "samples", "channels", "length", "parts", "size")
+
+
+def standardize(x: Array, eps: float, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
+    """Return (n, c, l) contiguous numbers standardized, times weights of channels, plus biases; and moments.
+
+    These are the means, the inverse deviations and the variances, with one degree of freedom less, (3, c).
+    """
+    shape, launch = _launches(x, weight, bias)
+    xp, per_part = namespace(x), (shape.channels * shape.parts, _SUM)
+    sums, squares = xp.empty(per_part), xp.empty(per_part)
+    means, moments = xp.empty(shape.channels), empty_result(x, (3, shape.channels), x.dtype)
+    y = empty_result(x, x.shape, x.dtype)
+    affine = [_NONE if a is None else a for a in (weight, bias)]
+    launch("sums_of_channels", x, sums)
+    launch("squares_of_channels", x, sums, means, squares)
+    launch("results_of_channels", x, means, squares, *affine, y, moments, np.float64(eps))
+    return y, moments
+
+
+def slopes(g: Array, x: Array, weight: Array | None, mean: Array | None, scale: Array) -> tuple[Array, Array]:
+    """Return the derivatives of x, and those of weights and of biases, Σ g·y and Σ g, as (2, c).
+
+    g : (n, c, l), the derivative of the result: of y = (x − mean)·scale, times a weight, plus a bias.
+    mean : None where x is y already.
+    """
+    shape, launch = _launches(x, weight, None)
+    sums = namespace(x).empty((4, shape.channels * shape.parts, _SUM))
+    of_x, of_affine = empty_result(x, x.shape, x.dtype), empty_result(x, (2, shape.channels), x.dtype)
+    arguments = g, x, *(_NONE if a is None else a for a in (weight, mean)), scale, sums
+    launch("sums_of_slopes", *arguments)
+    launch("slopes_of_channels", *arguments, of_x, of_affine)
+    return of_x, of_affine
+
+
+def _launches(x: Array, weight: Array | None, bias: Array | None) -> tuple[ChannelShape, Any]:
+    """Return how channels are divided, and what launches a kernel of such arrays."""
+    samples, channels, length = x.shape
+    team, parts, size = division(channels, samples * length)
+    shape = ChannelShape(samples=samples, channels=channels, length=length, parts=parts, size=size)
+    blocks = min(channels * parts, _BLOCKS * (_TEAMS[-1] // team) * multiprocessors())
+    by_value = shape.value
+    kernels = _kernels(team, weight is not None, bias is not None, x.data.device_id)
+
+    def launch(name: str, *arguments: Any) -> None:
+        kernels(name)((blocks,), (team,), (*arguments, by_value))
+
+    return shape, launch
+
+
+def division(channels: int, n: int) -> tuple[int, int, int]:
+    """Return the threads of a block, the parts of channels of n numbers, and the numbers of a part."""
+    team = _TEAMS[n > _FEW]
+    parts = max(1, min(_PARTS * multiprocessors() // channels, n // _LEAST_PART))
+    size = -(-n // (parts * team)) * team
+    return team, -(-n // size), size
+
+
+@cache
+def _kernels(team: int, weight: bool, bias: bool, device: int) -> Any:
+    text = source(team, weight, bias)
+    return cache(lambda name: from_text(text, name, device))
+
+
+def source(team: int, weight: bool = False, bias: bool = False) -> str:
+    """Return the kernels in CUDA, for blocks of so many threads."""
+    lines = f"#define TEAM {team}\n#define WEIGHT {int(weight)}\n#define BIAS {int(bias)}\n"
+    return device_functions(rsqrt="rsqrt") + lines + expanded(Path(__file__).with_name("standardized.cu"))

@@ -1,0 +1,153 @@
+"""Channels standardized on a GPU: the kernels without one. `tests/gpu/test_rowwise.py` has their bits."""
+
+import numpy as np
+import pytest
+
+from multiword.runtime.kernels import OPTIONS
+from ozaki import standardized_cuda
+from ozaki.standardized import channel_sums, standardized
+from ozaki.standardized_cuda import ChannelShape, division, source
+from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
+from tests.test_rowwise_cuda import TEAM, compiled, launched
+from tests.test_rowwise_norms import cancelling, rows_for_norms
+
+SHAPES = (1, 40, 30), (3, 40, 10), (5, 20, 1), (2, 30, 35)
+"""Of which the last has parts, and the others have one."""
+
+
+@pytest.mark.parametrize("team", [32, 256])
+def test_compiles_without_contraction(team):
+    for architecture in (ARCHITECTURE, *OTHERS) if team == 256 else (ARCHITECTURE,):
+        text = source(team, True, True)
+        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+        assert set(FLUSHING.findall(ptx)) <= {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"}
+
+
+def numbers(rng, shape):
+    """Channels of all kinds: those of `rows_for_norms`, and some that cancel or differ in their last bits."""
+    samples, channels, length = shape
+    every = np.vstack([rows_for_norms(rng, 60), cancelling(rng, 60), cancelling(rng, 60).round(-30)])
+    rows = every[rng.choice(len(every), channels, replace=False)][:, : samples * length]
+    rows = np.hstack([rows, rows[:, ::-1], rows])[:, : samples * length]
+    rows[0], rows[1, 1:] = 0.1, 0
+    return np.ascontiguousarray(rows.reshape(channels, samples, length).swapaxes(0, 1))
+
+
+def shape_of(x, size):
+    n = x.shape[0] * x.shape[2]
+    sizes = dict(zip(("samples", "channels", "length"), x.shape, strict=True))
+    return ChannelShape(**sizes, parts=-(-n // size), size=size)
+
+
+def forward(library, x, eps, size, weight=None, bias=None):
+    shape = shape_of(x, size)
+    sums, squares = np.empty((2, shape.channels * shape.parts, 3))
+    means, moments, y = np.empty(shape.channels), np.empty((3, shape.channels), np.float32), np.empty_like(x)
+    launched(library, "sums_of_channels", 3, (x, sums), shape)
+    launched(library, "squares_of_channels", 3, (x, sums, means, squares), shape)
+    arrays = x, means, squares, weight, bias, y, moments
+    launched(library, "results_of_channels", 3, arrays, eps, shape)
+    return y, *moments
+
+
+def affine(y, weight, bias):
+    """y·weight + bias of channels, each rounded."""
+    with np.errstate(all="ignore"):
+        y = y if weight is None else y * weight[:, None]
+        y = y if bias is None else y + bias[:, None]
+    y[np.isnan(y)] = np.float32(np.nan)
+    return y
+
+
+def backward(library, g, x, weight, mean, scale, size):
+    shape = shape_of(x, size)
+    sums, of_x = np.empty((4, shape.channels * shape.parts, 3)), np.empty_like(x)
+    of_affine = np.empty((2, shape.channels), np.float32)
+    arrays = g, x, weight, mean, scale, sums
+    launched(library, "sums_of_slopes", 3, arrays, shape)
+    launched(library, "slopes_of_channels", 3, (*arrays, of_x, of_affine), shape)
+    return of_x, *of_affine
+
+
+def expected_slopes(g, x, weight, mean, scale):
+    """By the operations of `ozaki.torch.norms.slope`, in float32."""
+    n = np.float32(x.shape[0] * x.shape[2])
+    with np.errstate(all="ignore"):
+        h = g if weight is None else g * weight[:, None]
+        y = (x - mean[:, None]) * scale[:, None]
+        product, total = channel_sums(h, y), channel_sums(h)
+        of_x = ((h - (total / n)[:, None]) - y * (product / n)[:, None]) * scale[:, None]
+        return of_x, channel_sums(g, y), channel_sums(g)
+
+
+def same(found, expected, signs=True):
+    """Whether bits agree; not those of NaN, which differ between CPUs and GPUs, nor signs of zeros, then."""
+    if not signs:
+        return np.array_equal(found, expected, equal_nan=True)
+    nan = np.isnan(expected)
+    return (np.isnan(found) == nan).all() and found[~nan].tobytes() == expected[~nan].tobytes()
+
+
+OPEN = (
+    ("part.n, 1.0 / part.n, mean);", "part.n, 1.0 / part.n, mean) | true;"),
+    ("if (low == 0 && high == 0) return true;", "return false;"),
+    ("const bool exact = low == 0 && high == 0,", "const bool exact = false,"),
+)
+"""What decides whether sums are taken again, and what has all of them taken."""
+
+
+def changed(text):
+    """The kernels with all sums taken again."""
+    for old, new in OPEN:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("opened", [False, True])
+def test_the_bits_of_a_cpu(shape, opened, tmp_path):
+    """By quick sums, and with all sums taken again, which makes 0 of sums of −0 alone."""
+    rng, text = np.random.default_rng([*shape]), source(TEAM, True, True)
+    library = compiled(changed(text) if opened else text, tmp_path)
+    plain = None if opened else compiled(source(TEAM), tmp_path)
+    x, channels = numbers(rng, shape), shape[1]
+    weight, bias = rng.standard_normal((2, channels)).astype(np.float32)
+    size = 8 if shape[0] == 2 else shape[0] * shape[2]
+    y, *moments = standardized(x, 1e-5, True)
+    found, *others = forward(library, x, 1e-5, size, weight, bias)
+    assert found.tobytes() == affine(y, weight, bias).tobytes()
+    for one, other in zip(others, moments, strict=True):
+        assert same(one, other, not opened)
+    if not opened:
+        assert forward(plain, x, 1e-5, size)[0].tobytes() == y.tobytes()
+    g = numbers(rng, shape)
+    g[:, 2:5] = rng.integers(-2, 3, g[:, 2:5].shape)
+    for w, of in ((weight, library), (None, plain)) if not opened else ((weight, library),):
+        slopes = expected_slopes(g, x, w, *moments[:2])
+        for one, other in zip(backward(of, g, x, w, *moments[:2], size), slopes, strict=True):
+            assert same(one, other, not opened)
+
+
+def test_zeros_keep_their_signs(tmp_path):
+    library, x = compiled(source(TEAM), tmp_path), np.full((2, 3, 4), -0.0, np.float32)
+    x[1, 1, 2], x[0, 2] = 0.0, 1.0
+    x[1, 2] = -1.0
+    y, *moments = standardized(x, 0.5, True)
+    found, *others = forward(library, x, 0.5, 8)
+    assert found.tobytes() == y.tobytes()
+    assert [a.tobytes() for a in others] == [a.tobytes() for a in moments]
+    for one, other in zip(
+        backward(library, x, x, None, *moments[:2], 8), expected_slopes(x, x, None, *moments[:2]), strict=True
+    ):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_parts_are_channels(monkeypatch):
+    monkeypatch.setattr(standardized_cuda, "multiprocessors", lambda: 132)
+    for channels in (1, 64, 4096):
+        for n in (1, 1024, 1025, 5000, 802_816, 2**32 - 1):
+            team, parts, size = division(channels, n)
+            assert (parts - 1) * size < n <= parts * size
+            assert team == (32 if n <= 1024 else 256)
+            assert parts == 1 or (channels * parts <= 8 * 132 and size >= 4096)
