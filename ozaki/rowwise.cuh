@@ -4,8 +4,8 @@
 // the results. A team of threads takes a step for a row, or for a part of one: all the sums are exact, so the parts
 // do not show.
 //
-// Printed before this file: the constants T, float or double, TEAM and KIND, one of those below, and texts of
-// exp_minus, `quick_exp` and `longer_exp`, and of log1p, `quick_log` and `longer_log`.
+// Printed before this file: the constants T, float or double; TEAM; KIND, one of those below; OF_NOTHING, softmax of rows
+// of -Inf alone; and texts of exp_minus, `quick_exp` and `longer_exp`, and of log1p, `quick_log` and `longer_log`.
 
 #define SOFTMAX 0
 #define LOG_SOFTMAX 1
@@ -154,24 +154,23 @@ __device__ Largest largest_of(const T* x, long long n, int lane) {
   return most;
 }
 
-// kept : for the powers, if KEPT.
-template <bool KEPT> __device__ Sum sum_of(const T* x, long long n, int lane, const Row& row, double* kept) {
+// kept : room for the powers, or null.
+__device__ Sum sum_of(const T* x, long long n, int lane, const Row& row, double* kept) {
   Sum sum = NOTHING_SUMMED;
   for (long long i = lane; row.finite && i < n; i += TEAM) {
     double v = widened(x[i]);
     if (!row.counts(v)) continue;
     double e = exponential(v, row.largest);
     sum.add(summand(e, row.below));
-    if (KEPT) kept[i] = e;
+    if (kept) kept[i] = e;
   }
   return sum;
 }
 
-template <bool KEPT>
 __device__ void results(const T* x, T* out, long long n, int lane, const Row& row, const double* kept) {
   for (long long i = lane; i < n; i += TEAM) {
-    double value = NOT_A_NUMBER;
-    if (row.finite && KIND == SOFTMAX) value = (KEPT ? kept[i] : exponential(widened(x[i]), row.largest)) / row.rest;
+    double value = KIND == SOFTMAX && row.largest == -INFINITE ? OF_NOTHING : NOT_A_NUMBER;
+    if (row.finite && KIND == SOFTMAX) value = (kept ? kept[i] : exponential(widened(x[i]), row.largest)) / row.rest;
     if (row.finite && KIND == LOG_SOFTMAX) value = widened(x[i]) - row.largest - row.rest;
     out[i] = canonical<T>(value);
   }

@@ -72,6 +72,18 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
     return each(x, axis, out, compute, _softmax_kernel("softmax"))
 
 
+def safe_softmax(x: Array, axis: Axis = None) -> Any:
+    """Return softmax, and 0 in rows of −Inf alone, which a mask has left nothing of."""
+
+    def compute(rows: Array, along: int) -> Array:
+        largest = rows.max(axis=along, keepdims=True)
+        powers = apply("exp_minus", rows, largest)
+        powers /= sum(powers, along, keepdims=True)
+        return namespace(rows).where(largest == -np.inf, 0.0, powers)
+
+    return each(x, axis, None, compute, _softmax_kernel("safe_softmax"))
+
+
 @public("Functions of rows", torch="log_softmax", jax="log_softmax")
 @on_device_of_arrays
 def log_softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:

@@ -3,7 +3,7 @@
 `rowwise.cuh` has the steps: the largest number, the powers and their exact sum, the results. `rowwise.cu`
 takes all of them for a row in one kernel; where rows are long and few, `rowwise_parts.cu` divides them among
 blocks, a kernel a step. exp(x − m) and log1p are the texts that every machine evaluates, printed. Of float32
-rows that are not long, `rowwise_quick.cu` encloses the results first; `rowwise.cu` then takes those in doubt.
+rows that are not very long, `rowwise_quick.cu` encloses the results; `rowwise.cu` then takes those in doubt.
 What texts and sums of some words still leave open, longer integers decide (`rowwise_exact.cuh`): so nothing
 waits for the GPU.
 """
@@ -44,46 +44,48 @@ _IN_REGISTERS = {WARP: 1024, 256: 4096, 512: 8192}
 
 MOST_IN_REGISTERS = max(_IN_REGISTERS.values())
 
+_MOST_ENCLOSED = max(_IN_REGISTERS) * 16 * 23
+"""Numbers of a row that is enclosed, at most (`SUMS` and `MOST_OF_A_SUM` of `rowwise_quick.cu`)."""
+
 _PARTS, _LEAST_PART = 4, 1024
 """Parts to a multiprocessor at most, and numbers of one at least, where longer rows are divided."""
 
 _LARGEST, _SUM = 24, 32
 """Bytes of what a part keeps for the next step (`rowwise_parts.cu` compares them)."""
 
+_SOFTMAX = ("softmax", "safe_softmax")
+"""Kinds of which a row's powers are needed once more. The second is 0 of rows of −Inf alone, as PyTorch's."""
+
 TYPES = {np.dtype("float32"): "float", np.dtype("float64"): "double"}
 """The dtypes of rows that there are kernels for."""
 
 
 def run(kind: str, rows: Array) -> Array:
-    """Return "softmax", "log_softmax" or "logsumexp" of contiguous rows.
+    """Return "softmax", "safe_softmax", "log_softmax" or "logsumexp" of contiguous rows.
 
     logsumexp is one number a row; all have the dtype of the rows.
     """
     count, n = rows.shape
     out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
     parts, size = _division(count, n)
-    if rows.dtype == np.float32 and 1 < n <= MOST_IN_REGISTERS:
+    if rows.dtype == np.float32 and 1 < n <= (MOST_IN_REGISTERS if parts > 1 else _MOST_ENCLOSED):
         # Whether enclosures leave rows in doubt, and bits of these.
         marked = namespace(rows).zeros(1 + (count + 31) // 32, np.uint32)
-        _enclose(kind, rows, out, marked)
+        team, numbers = team_of(n)
+        kernel = _kernel("quick_rows", kind, rows.dtype, team, rows.data.device_id, numbers)
+        launch_teams(kernel, team, count, (rows, out, marked, np.int64(count), np.int64(n)))
         _at_once(kind, rows, out, marked)
-    elif parts > 1 or (kind == "softmax" and n > _MOST_KEPT):
+    elif parts > 1 or (kind in _SOFTMAX and n > _MOST_KEPT):
         _in_parts(kind, rows, out, parts, size)
     else:
         _at_once(kind, rows, out, None)
     return out
 
 
-def _enclose(kind: str, rows: Array, out: Array, marked: Array) -> None:
-    """Write the results of rows, of which those that enclosures leave in doubt are marked."""
-    count, n = rows.shape
-    team, numbers = team_of(n)
-    kernel = _kernel("quick_rows", kind, rows.dtype, team, rows.data.device_id, numbers)
-    launch_teams(kernel, team, count, (rows, out, marked, np.int64(count), np.int64(n)))
-
-
 def team_of(n: int) -> tuple[int, int]:
-    """Return how many threads have a row of n numbers in registers, and how many of them each has."""
+    """Return how many threads have a row of n numbers, and how many of them each has in registers, or 0."""
+    if n > MOST_IN_REGISTERS:
+        return max(_IN_REGISTERS), 0
     if n <= _LONG_SHARE * WARP:
         team = 1 << max(0, (n - 1) // _LONG_SHARE).bit_length()
         return team, -(-n // team)
@@ -109,9 +111,9 @@ def _at_once(kind: str, rows: Array, out: Array, marked: Array | None) -> None:
     else:
         team, teams = (WARP, _WARPS) if warp else (MOST_THREADS, 1)
     kernel = _kernel("rows", kind, rows.dtype, team, rows.data.device_id)
-    shared = 8 * teams * n if kind == "softmax" else 0
+    shared = 8 * teams * n if kind in _SOFTMAX and n <= MOST_IN_REGISTERS else 0
     bits = np.uint64(0) if marked is None else marked
-    arguments = (rows, out, bits, np.int64(count), np.int64(n))
+    arguments = (rows, out, bits, *map(np.int64, (count, n, shared > 0)))
     kernel((_blocks(-(-count_of_teams // teams)),), (team * teams,), arguments, shared_mem=shared)
 
 
@@ -155,12 +157,17 @@ def _kernel(name: str, kind: str, dtype: Any, team: int, device: int, numbers: i
 
 def source(file: str, kind: str, dtype: Any, team: int) -> str:
     """Return the kernels of a file in CUDA, for rows of a dtype and teams of so many threads."""
-    texts = {"exp": "exp_minus"} | ({} if kind == "softmax" else {"log": "log1p"})
-    constants = f"typedef {TYPES[np.dtype(dtype)]} T;\n#define TEAM {team}\n#define KIND {kind.upper()}\n"
-    return device_functions(**texts) + constants + expanded(Path(__file__).with_name(file))
+    texts = {"exp": "exp_minus"} | ({} if kind in _SOFTMAX else {"log": "log1p"})
+    constants = f"typedef {TYPES[np.dtype(dtype)]} T;\n#define TEAM {team}\n"
+    return device_functions(**texts) + constants + _kind(kind) + expanded(Path(__file__).with_name(file))
 
 
 def quick_source(kind: str, team: int, numbers: int) -> str:
     """Return the kernel that encloses results, for teams whose threads have so many numbers each."""
-    constants = f"#define TEAM {team}\n#define NUMBERS {numbers}\n#define KIND {kind.upper()}\n"
-    return constants + expanded(Path(__file__).with_name("rowwise_quick.cu"))
+    constants = f"#define TEAM {team}\n#define NUMBERS {numbers}\n"
+    return constants + _kind(kind) + expanded(Path(__file__).with_name("rowwise_quick.cu"))
+
+
+def _kind(kind: str) -> str:
+    of_nothing = "0.0" if kind == "safe_softmax" else "NOT_A_NUMBER"
+    return f"#define KIND {kind.upper().removeprefix('SAFE_')}\n#define OF_NOTHING {of_nothing}\n"

@@ -13,6 +13,7 @@ REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
 """Functions with one result a row, and those that take a weight and a bias."""
 
 FORMS = dict.fromkeys(("softmax", "log_softmax", "logsumexp"), "ozaki.rowwise_numba")
+FORMS["safe_softmax"] = FORMS["softmax"]  # rows of −Inf alone are left in doubt
 FORMS |= dict.fromkeys(("layer_norm", "rms_norm", "inverse_deviation"), "ozaki.norms_numba")
 
 _NOTHING = np.empty(0, np.float32)
@@ -35,7 +36,7 @@ def run(
         form = compiled(FORMS[kind])
     if form is None:
         return None
-    write, reduced = getattr(form, kind), kind in REDUCED
+    write, reduced = getattr(form, kind.removeprefix("safe_")), kind in REDUCED
     out, doubtful = np.empty((count, 1 if reduced else n), np.float32), np.empty(count, np.uint8)
     affine = [_NOTHING if x is None else _plain(x) for x in (weight, bias) if kind in AFFINE]
 

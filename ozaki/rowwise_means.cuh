@@ -35,3 +35,11 @@ __device__ bool rounded_mean(double high, double low, double error, double n, do
 // Whether a thread of the warp, or of the block if that is the team, is in doubt.
 __device__ bool somewhere(bool doubt) { return TEAM > 32 ? __syncthreads_or(doubt) : __any_sync(~0u, doubt); }
 
+// Whether two ends of an interval are rounded to one float32 number, also if it is a little wider.
+__device__ bool one_number(double low, double high) {
+  if (low == 0 && high == 0) return true;
+  return __float_as_uint(narrowed(low - fabs(low) * 0x1p-52)) == __float_as_uint(narrowed(high + fabs(high) * 0x1p-52));
+}
+
+// A sum of products of float32 numbers.
+typedef Exact<10, -298> ExactProducts;

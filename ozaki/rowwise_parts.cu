@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) sums_of_parts(
   for (long long p = blockIdx.x; p < count * parts; p += gridDim.x) {
     Part part(p, n, parts, size);
     Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE, maxima), n);
-    Sum found = together(sum_of<false>(x + part.at, part.n, threadIdx.x, row, nullptr), sums, threadIdx.x);
+    Sum found = together(sum_of(x + part.at, part.n, threadIdx.x, row, nullptr), sums, threadIdx.x);
     if (threadIdx.x == 0) sum[p] = found;
   }
 }
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) results_of_parts(
     if (KIND == LOGSUMEXP && p != part.first) continue;
     Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE, maxima), n);
     row.close(all_of<Sum>(sum + part.first, parts, NOTHING_SUMMED, sums), x + part.row * n, n, threadIdx.x);
-    if (KIND != LOGSUMEXP) results<false>(x + part.at, out + part.at, part.n, threadIdx.x, row, nullptr);
+    if (KIND != LOGSUMEXP) results(x + part.at, out + part.at, part.n, threadIdx.x, row, nullptr);
     else if (threadIdx.x == 0) out[part.row] = result(row);
   }
 }

@@ -13,8 +13,6 @@ struct ChannelShape {
 
 // Numbers, less than 2**32 of them, and their means are multiples of 2**-233: a mean that is not 0 is at least 2**-181.
 typedef Exact<13, -480> ExactSum;
-// Numbers of which float32 numbers are the sums, and their products.
-typedef Exact<10, -298> ExactProducts;
 
 #define NOTHING {-0.0, 0, 0} // a sum is -0 where all terms are
 
@@ -86,12 +84,6 @@ extern "C" __global__ void __launch_bounds__(TEAM) squares_of_channels(
     if (threadIdx.x == 0) squares[p] = sum;
     if (part.is_first()) means[part.c] = mean;
   }
-}
-
-// Whether two ends of an interval are rounded to one float32 number, also if it is a little wider.
-__device__ bool one_number(double low, double high) {
-  if (low == 0 && high == 0) return true;
-  return __float_as_uint(narrowed(low - fabs(low) * 0x1p-52)) == __float_as_uint(narrowed(high + fabs(high) * 0x1p-52));
 }
 
 // A mean that is rounded again, to float32: one that is half way between two numbers may not be half way exactly.

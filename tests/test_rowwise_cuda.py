@@ -17,10 +17,12 @@ import pytest
 import ozaki
 from multiword.runtime.kernels import OPTIONS, expanded
 from ozaki import rowwise_cuda
+from ozaki.rowwise import safe_softmax
 from ozaki.rowwise_cuda import MOST_THREADS, WARP, quick_source, source, team_of
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
 
 KINDS = ("log_softmax", "softmax", "logsumexp")
+FUNCTIONS = {kind: getattr(ozaki, kind) for kind in KINDS} | {"safe_softmax": safe_softmax}
 
 TEAM = 4
 """Threads of a block of this CPU: they meet as those of a GPU do."""
@@ -125,7 +127,7 @@ def test_compiles_without_contraction(kind, dtype, team):
 @pytest.mark.parametrize("kind", KINDS)
 def test_enclosures_compile_without_contraction(kind):
     """CUDA's log1p compares halves of numbers as if they were float32; none of them is subnormal."""
-    for n in (3, 768, 8192) if kind == "softmax" else (768,):
+    for n in (3, 768, 8192, 9000) if kind == "softmax" else (768, 9000):
         text = quick_source(kind, *team_of(n))
         for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" and n == 768 else (ARCHITECTURE,):
             ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
@@ -165,7 +167,7 @@ def run(kind, library, x, size=0):
     """The results of rows that a block has, or of parts of so many numbers."""
     (count, n), out = x.shape, results(kind, x)
     if not size:
-        launched(library, "rows", 3, (x, out, None), count, n)
+        launched(library, "rows", 3, (x, out, None), count, n, "softmax" in kind)
     else:
         sizes = count, n, -(-n // size), size
         largest, sums = found(sizes[2] * count)
@@ -205,13 +207,13 @@ def rows(rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
 def test_the_bits_of_a_cpu(kind, dtype, tmp_path):
-    """Of rows at once, and in parts, whose last is shorter."""
+    """Of rows at once, with room for their powers and without, and in parts, whose last is shorter."""
     library = compiled(all_kernels(kind, dtype, TEAM), tmp_path)
     for n in (1, 2, 60):
         x = np.ascontiguousarray(rows(np.random.default_rng(5), dtype)[:, :n])
-        expected = getattr(ozaki, kind)(x, 1)
+        expected = FUNCTIONS[kind](x, 1)
         for count, size in ((len(x), 0), (120, 23), (120, n)):
             assert run(kind, library, x[:count], size).tobytes() == expected[:count].tobytes()
     for n in (2**32 - 1, 2**32, 2**33 + 1, 2**63 - 1):
@@ -229,7 +231,8 @@ def check_sum_of_ones(kind, library, n, dtype):
     sums[:, :3] = np.frombuffer(total.to_bytes(24, "little", signed=True), np.uint64)
     launched(library, "results_of_parts", 1, (x, largest, sums, out), *sizes)
     logarithm = ozaki.log1p(float(n - 1))
-    expected = {"softmax": 1 / n, "log_softmax": -logarithm, "logsumexp": logarithm}[kind]
+    values = {"softmax": 1 / n, "log_softmax": -logarithm, "logsumexp": logarithm}
+    expected = values[kind.removeprefix("safe_")]
     assert (out == np.array(expected, dtype)).all()
 
 
@@ -276,21 +279,25 @@ def enclosed(kind, library, x):
     launched(library, "quick_rows", 3, (x, first, marked), count, n)
     assert marked[0] == marked[1:].any()
     out = first.copy()
-    launched(library, "rows", 3, (x, out, marked), count, n)
+    launched(library, "rows", 3, (x, out, marked), count, n, "softmax" in kind)
     return first, flagged(marked[1:], count), out
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_enclosures_have_the_bits_of_a_cpu_or_doubts(kind, tmp_path):
-    """Few rows are in doubt, which are computed again; many, some of them wrong, where ends are far apart."""
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_enclosures_have_the_bits_of_a_cpu_or_doubts(kind, again, tmp_path):
+    """Few rows are in doubt, which are computed again; many, some of them wrong, where ends are far apart.
+
+    Rows that are kept, and rows that are read again for every step.
+    """
     exact, error = source("rowwise.cu", kind, "float32", TEAM), "#define ERROR (1.0 / (1ll << 44))"
     for n, wider, most in ((2, False, 80), (60, True, 400)):
-        quick = quick_source(kind, TEAM, -(-n // TEAM))
+        quick = quick_source(kind, TEAM, 0 if again else -(-n // TEAM))
         assert quick.count(error) == 1
         quick = quick.replace(error, "#define ERROR 0x1p-26" if wider else error)
         library = compiled(joined(exact, quick), tmp_path)
         x = np.ascontiguousarray(rows(np.random.default_rng(6), "float32")[:, :n])
-        expected = getattr(ozaki, kind)(x, 1)
+        expected = FUNCTIONS[kind](x, 1)
         first, marked, out = enclosed(kind, library, x)
         assert out.tobytes() == expected.tobytes()
         assert first[~marked].tobytes() == expected[~marked].tobytes()
@@ -302,7 +309,7 @@ def test_enclosures_have_the_bits_of_a_cpu_or_doubts(kind, tmp_path):
 
 def joined(exact, quick):
     """The kernels for rows and for their enclosures as one source: what both have, once."""
-    definition = re.compile(r"#define (TEAM|KIND|SOFTMAX|LOG_SOFTMAX|LOGSUMEXP) .*\n")
+    definition = re.compile(r"#define (TEAM|KIND|OF_NOTHING|SOFTMAX|LOG_SOFTMAX|LOGSUMEXP) .*\n")
     header = expanded(Path(rowwise_cuda.__file__).with_name("rowwise_team.cuh"))
     assert quick.count(header[:-1]) == 1
     return exact + definition.sub("", quick.replace(header[:-1], ""))
@@ -332,6 +339,7 @@ def test_threads_have_all_of_a_row():
         assert team * numbers >= n > team * (numbers - 4)
         assert team & (team - 1) == 0
         assert numbers <= 32
+    assert team_of(8193) == (512, 0)
 
 
 def test_parts_are_rows(monkeypatch):

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from multiword.runtime.arrays import Array, namespace
-from multiword.runtime.tensors import array_of
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki import rowwise
+from ozaki.rowwise_slopes import softmax_slope
 from ozaki.sums import api as sums
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
@@ -50,8 +51,27 @@ def _softmax(name: str, settings: Settings, x: Tensor, dim: int, half_to_float: 
     return of_arrays(lambda a: getattr(rowwise, name)(a, dim), x)
 
 
+def _safe_softmax(settings: Settings, x: Tensor, dim: int, dtype: Any = None) -> Tensor | None:
+    """Softmax that is 0 in rows that a mask has left nothing of: attention's."""
+    if not x.dim() or dtype not in (None, x.dtype):
+        return None
+    return of_arrays(lambda a: rowwise.safe_softmax(a, dim), x)
+
+
 def _softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype: Any) -> Tensor | None:
-    return rows.softmax_slope(y, g, _dot(g, y, dim)) if y.dim() and dtype is y.dtype else None
+    if not y.dim() or dtype is not y.dtype:
+        return None
+    of_rows = _softmax_slope_of_rows(g, y) if dim in (-1, y.dim() - 1) else None
+    return rows.softmax_slope(y, g, _dot(g, y, dim)) if of_rows is None else of_rows
+
+
+def _softmax_slope_of_rows(g: Tensor, y: Tensor) -> Tensor | None:
+    """Return the derivative of softmax along the last dimension, where that is one kernel."""
+    if y.is_cpu or not y.numel():
+        return None
+    with stream_of(y):
+        found = softmax_slope(*(array_of(t.reshape(-1, t.shape[-1]).contiguous()) for t in (y, g)))
+        return None if found is None else tensor_of(found).reshape(y.shape)
 
 
 def _log_softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype: Any) -> Tensor | None:
@@ -308,6 +328,7 @@ def _cumsum(settings: Settings, x: Tensor, dim: int, *, dtype: Any = None) -> Te
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_softmax": partial(_softmax, "softmax"),
+    "_safe_softmax": _safe_softmax,
     "_log_softmax": partial(_softmax, "log_softmax"),
     "mse_loss": _mse,
     "index_add": _index_add,

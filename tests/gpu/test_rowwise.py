@@ -5,11 +5,14 @@ import pytest
 
 import ozaki
 from ozaki import rowwise_cuda, standardized_cuda
+from ozaki.rowwise import safe_softmax
+from ozaki.rowwise_slopes import softmax_slope
 from ozaki.standardized import channel_slopes, standardized, standardized_channels, standardized_rows
 from tests.gpu.same import same_on_the_gpu
 from tests.rowwise import DEFINITIONS, POSITIVE
 from tests.test_rowwise_cuda import KINDS, rows
 from tests.test_rowwise_norms import NORMS, cancelling
+from tests.test_rowwise_slopes import expected_slope, gradients
 from tests.test_standardized_cuda import affine, changed, expected_slopes, numbers, same
 
 pytestmark = pytest.mark.gpu
@@ -98,6 +101,15 @@ def test_standardized_rows(cupy, shape):
         assert rows.y.get().tobytes() == ozaki.layer_norm(x, 1, weight, bias).tobytes()
 
 
+@pytest.mark.parametrize("shape", [(70, 60), (1000, 3), (3000, 1024), (90, 8192)])
+def test_derivatives_of_softmax(cupy, shape):
+    y, g = gradients(np.random.default_rng(2), *shape)
+    found, expected = softmax_slope(cupy.asarray(y), cupy.asarray(g)).get(), expected_slope(y, g)
+    nan = np.isnan(expected)
+    assert (np.isnan(found) == nan).all()
+    assert found[~nan].tobytes() == expected[~nan].tobytes()
+
+
 @pytest.mark.parametrize("opened", [False, True])
 @pytest.mark.parametrize("shape", [(3, 40, 10), (7, 300, 1), (4, 64, 3000), (2, 5, 100_001), (1, 30, 9000)])
 def test_standardized_channels(cupy, shape, opened, monkeypatch):
@@ -155,6 +167,19 @@ def test_long_rows_of_every_kind(name, dtype):
     x[10], x[11, [0, -1]] = rng.integers(-2, 3, 40_000), (np.nan, np.inf)
     same_on_the_gpu(function, x, axis=1)
     same_on_the_gpu(function, x[:, ::-1], axis=1)
+    if name == "softmax":
+        same_on_the_gpu(safe_softmax, x, axis=1)
+        same_on_the_gpu(safe_softmax, x[:, :900], axis=1)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_many_long_rows_are_enclosed(name):
+    """And those that are in doubt computed again."""
+    rng, function = np.random.default_rng(7), getattr(ozaki, name)
+    for shape in ((700, 9000), (540, 50_257)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        x[3, 5], x[4, 8999], x[5], x[6, 1:] = np.nan, np.inf, -np.inf, -np.inf
+        same_on_the_gpu(function, x, axis=1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
