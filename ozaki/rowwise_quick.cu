@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128) quick_rows
   }
 }
 #else
-extern "C" __global__ void __launch_bounds__(TEAM) quick_rows(
+extern "C" __global__ void __launch_bounds__(TEAM, 1024 / TEAM) quick_rows(
     const float* x, float* out, unsigned* marked, long long count, long long n) {
   const float nothing = __int_as_float(0xFF800000);
   const int lane = threadIdx.x;
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(TEAM) quick_rows(
 #if KIND == LOGSUMEXP
     if (lane == 0) doubt = ends.write(0, 0, out + r);
 #else
-#pragma unroll 4
+#pragma unroll 8
     for (int i = lane; i < n; i += TEAM) {
       const double v = widened(numbers[i]);
       doubt |= ends.write(v, KIND == SOFTMAX ? power(v - largest) : 0, out + r * n + i);

@@ -185,8 +185,11 @@ class Generator:
         """
         if not 0 <= p <= 1:
             raise ValueError(f"p must be from 0 to 1, got {p}")
+        return self._below(p, None, size, first)
+
+    def _below(self, p: float, value: np.float32 | None, size: Size, first: int = 0) -> Any:
         shape, first, count = self._places(size, first)
-        return self._of_call(shape, lambda chosen: chosen, partial(below, p), 2, first, count)
+        return self._of_call(shape, lambda x: x, partial(below, p, value=value), 2, first, count)
 
     def permutation(self, n: int) -> Array:
         """Return 0 to n − 1 in random order: sorted by words of 64 bits, and by place where these are equal.
@@ -278,3 +281,8 @@ def _scaled(w: Array, count: int, start: int) -> Array:
     middle = high * a + (low * a >> half)
     other = low * b + (middle & np.uint64(0xFFFFFFFF))
     return (high * b + (middle >> half) + (other >> half)).view(np.int64) + np.int64(start)
+
+
+def scaled_bernoulli(rng: Generator, p: float, value: np.float32, size: Size) -> Any:
+    """Return a float32 value where `rng.bernoulli(p, size)` is true, 0 elsewhere: on a GPU by one kernel."""
+    return rng._below(p, value, size)

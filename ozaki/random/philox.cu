@@ -5,6 +5,7 @@
 #define FRACTIONS_32 1 /* float32 in [0, 1) */
 #define FRACTIONS_64 2
 #define BELOW 3 /* whether the latter are less than a bound */
+#define CHOSEN 4 /* a float32 value for those, and 0 for the others */
 
 typedef unsigned long long u64;
 
@@ -29,22 +30,28 @@ __device__ double fraction(unsigned low, unsigned high) { return (double)(((u64)
 
 #if NUMBERS == WORDS
 typedef uint4 Result;
-__device__ Result made(uint4 w, double bound) { return w; }
+__device__ Result made(uint4 w, double bound, float value) { return w; }
 #elif NUMBERS == FRACTIONS_32
 typedef float4 Result;
-__device__ Result made(uint4 w, double bound) { return make_float4(single(w.x), single(w.y), single(w.z), single(w.w)); }
+__device__ Result made(uint4 w, double bound, float value) { return make_float4(single(w.x), single(w.y), single(w.z), single(w.w)); }
 #elif NUMBERS == FRACTIONS_64
 typedef double2 Result;
-__device__ Result made(uint4 w, double bound) { return make_double2(fraction(w.x, w.y), fraction(w.z, w.w)); }
+__device__ Result made(uint4 w, double bound, float value) { return make_double2(fraction(w.x, w.y), fraction(w.z, w.w)); }
+#elif NUMBERS == CHOSEN
+typedef float2 Result;
+__device__ Result made(uint4 w, double bound, float value) {
+    return make_float2(fraction(w.x, w.y) < bound ? value : 0, fraction(w.z, w.w) < bound ? value : 0);
+}
 #else
 typedef uchar2 Result;
-__device__ Result made(uint4 w, double bound) {
+__device__ Result made(uint4 w, double bound, float value) {
     return make_uchar2(fraction(w.x, w.y) < bound, fraction(w.z, w.w) < bound);
 }
 #endif
 
-extern "C" __global__ void random_numbers(u64 seed, u64 call, u64 begin, u64 n, double bound, Result *result)
+extern "C" __global__ void random_numbers(u64 seed, u64 call, u64 begin, u64 n, double bound, float value,
+                                         Result *result)
 {
     const u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x;
-    if (i < n) result[i] = made(rounds(seed, call, begin + i), bound);
+    if (i < n) result[i] = made(rounds(seed, call, begin + i), bound, value);
 }

@@ -33,13 +33,13 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _BLOCK = 1 << 14  # counters at a time: their words stay in the cache
 _THREADS = 256
 
-_WORDS, _FRACTIONS, _BELOW = 0, {4: 1, 8: 2}, 3
+_WORDS, _FRACTIONS, _BELOW, _CHOSEN = 0, {4: 1, 8: 2}, 3, 4
 """What a kernel makes of four words; fractions by the bytes of a number."""
 
 _KERNEL = Kernel(
     "random_numbers",
     Path(__file__).with_suffix(".cu"),
-    tuple({"NUMBERS": made} for made in (_WORDS, *_FRACTIONS.values(), _BELOW)),
+    tuple({"NUMBERS": made} for made in (_WORDS, *_FRACTIONS.values(), _BELOW, _CHOSEN)),
     equals="ozaki.random.philox.rounds",
 )
 
@@ -81,15 +81,26 @@ def fractions(seed: int, call: int, first: int, count: int, dtype: np.dtype, xp:
     return (wide(w) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def below(bound: float, seed: int, call: int, first: int, count: int, xp: ModuleType = np) -> Array:
-    """Return which float64 `fractions` are below a bound.
+def below(
+    bound: float,
+    seed: int,
+    call: int,
+    first: int,
+    count: int,
+    xp: ModuleType = np,
+    *,
+    value: np.float32 | None = None,
+) -> Array:
+    """Return which float64 `fractions` are below a bound, or a value for these, and 0 for the others.
 
     >>> below(0.5, 0, 0, 0, 2).tolist() == (fractions(0, 0, 0, 2, np.dtype(float)) < 0.5).tolist()
     True
     """
     if xp is not np:
-        return _on_device(_BELOW, seed, call, first, count, 2, np.bool_, bound)
-    return fractions(seed, call, first, count, np.dtype(np.float64)) < bound
+        made, dtype = (_BELOW, np.bool_) if value is None else (_CHOSEN, np.float32)
+        return _on_device(made, seed, call, first, count, 2, dtype, bound, float(value or 0))
+    chosen = fractions(seed, call, first, count, np.dtype(np.float64)) < bound
+    return chosen if value is None else chosen * value
 
 
 def wide(w: Array) -> Array:
@@ -127,7 +138,15 @@ def rounds(seed: Any, call: Any, counter: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _on_device(
-    made: int, seed: int, call: int, first: int, count: int, each: int, dtype: Any, bound: float = 0.0
+    made: int,
+    seed: int,
+    call: int,
+    first: int,
+    count: int,
+    each: int,
+    dtype: Any,
+    bound: float = 0.0,
+    value: float = 0.0,
 ) -> Any:
     """Return what a kernel makes of each counter, so many numbers, from one place on."""
     begin, end = first // each, -(-(first + count) // each)
@@ -136,5 +155,5 @@ def _on_device(
     if n:
         numbers = (np.uint64(x) for x in (seed, call, begin, n))
         grid = (-(-n // _THREADS),)
-        _KERNEL(grid, (_THREADS,), (*numbers, np.float64(bound), result), NUMBERS=made)
+        _KERNEL(grid, (_THREADS,), (*numbers, np.float64(bound), np.float32(value), result), NUMBERS=made)
     return result[first - each * begin :][:count]

@@ -22,6 +22,7 @@ from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
 from ozaki.elementary.api import apply
 from ozaki.random import Generator
+from ozaki.random.generator import scaled_bernoulli
 from ozaki.sums.cumulative import cumsum
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.notes import Part
@@ -216,9 +217,11 @@ def dropout(settings: Settings, x: Tensor, p: float, train: bool) -> Tensor | No
     if not settings.everything or not x.is_floating_point() or not (train and 0 < p < 1 and x.numel()):
         return None
     one, share = (torch.scalar_tensor(number, dtype=x.dtype) for number in (1.0, 1 - p))
-    return x * torch.empty_like(x).bernoulli_(1 - p).mul_(
-        one / share
-    )  # b/(1 - p), which is one of two numbers
+    scale = one / share
+    if x.dtype is torch.float32:
+        value = np.float32(scale.item())
+        return x * _drawn(x, None, lambda rng: scaled_bernoulli(rng, 1 - p, value, tuple(x.shape)))
+    return x * torch.empty_like(x).bernoulli_(1 - p).mul_(scale)
 
 
 def _native_dropout(settings: Settings, x: Tensor, p: float, train: bool | None) -> Any:

@@ -1,13 +1,15 @@
 """What operators of lists, `_foreach_…`, are in a mode of everything: operators of single tensors.
 
-A GPU takes longer to be told of a small tensor than to compute it. So those of a list are computed as parts
-of one, which has the bits of each by itself, wherever no tensor that is written to is read again.
+A GPU takes longer to be told of a small tensor than to compute it. There lists are left to PyTorch's kernels
+of lists, as long as each rounds once, and as no tensor that is written to is read again. What they would
+contract is taken apart: x + value·y·z, x + value·y/z and x + weight·(y − x).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,16 +17,13 @@ from torch import Tensor
 
 from ozaki.torch.settings import Settings
 
-_ELEMENTWISE = {
-    f"_foreach_{name}" for name in ("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "sqrt")
+_OVERLOADS = "List", "Scalar", "ScalarList"
+
+_ONCE = {f"{name}.{of}" for name in ("add", "sub", "mul", "div") for of in _OVERLOADS} | {
+    "mul.Tensor",
+    "sqrt",
 }
-"""Operators that compute each number by itself."""
-
-_OVERLOADS = "", "List", "Scalar", "ScalarList"
-"""Their overloads of lists, and of numbers: a tensor of one number may have a dtype that counts."""
-
-_TOGETHER = 1 << 24
-"""Numbers, at most, of tensors that are computed as one."""
+"""Operators whose kernels round each number once."""
 
 
 def one_by_one(name: str) -> Callable[..., Any]:
@@ -34,33 +33,83 @@ def one_by_one(name: str) -> Callable[..., Any]:
     """
     native = torch.library.get_kernel(f"aten::{name}", "CPU")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-    operator, _, overload = name.partition(".")
-    in_place = operator.endswith("_")
-    elementwise = operator.rstrip("_") in _ELEMENTWISE and overload in _OVERLOADS
-
-    def call(*arguments: Any, **options: Any) -> Any:
-        return native.call_boxed(keys, *arguments, **options)
+    operator, dot, overload = name.removeprefix("_foreach_").partition(".")
+    in_place, kind = operator.endswith("_"), operator.rstrip("_") + dot + overload
+    of_lists = partial(_of_lists, kind) if kind in _ONCE else _APART.get(kind)
 
     def compute(settings: Settings, *arguments: Any, **options: Any) -> Any:
-        joinable = elementwise and not options and settings.part is None and _joinable(in_place, arguments)
-        if not joinable:
-            return call(*arguments, **options)
-        results = list[Tensor]()
-        for chosen in _chunks(arguments[0]):
-            some = [[x[i] for i in chosen] if isinstance(x, list | tuple) else x for x in arguments]
-            results += _as_one(call, in_place, *some)
-        return None if in_place else results
+        if of_lists is not None and not options and settings.part is None and _together(in_place, arguments):
+            result = of_lists(in_place, *arguments)
+            if result is not NotImplemented:
+                return result
+        return native.call_boxed(keys, *arguments, **options)
 
     return compute
 
 
-def _joinable(in_place: bool, arguments: Sequence[Any]) -> bool:
-    """Return whether an operator has the same results of lists that are joined."""
+def _kernels() -> Iterator[tuple[str, Callable[..., Any]]]:
+    device = "CUDA" if torch.version.cuda else "CPU"
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, device))
+    for kind in _ONCE:
+        base, dot, overload = kind.partition(".")
+        for name in (f"{base}{dot}{overload}", f"{base}_{dot}{overload}"):
+            kernel = torch.library.get_kernel(f"aten::_foreach_{name}", device)
+            yield name, partial(kernel.call_boxed, keys)
+
+
+_NATIVE = dict(_kernels())
+"""PyTorch's own operators of lists of a GPU's tensors, by name: the mode replaces them."""
+
+
+def _of_lists(kind: str, in_place: bool, *arguments: Any) -> Any:
+    """Return what PyTorch's kernel of lists makes of them, in place or not."""
+    base, dot, overload = kind.partition(".")
+    return _NATIVE[f"{base}{'_' * in_place}{dot}{overload}"](*arguments)
+
+
+def _plus(operation: str, overload: str, in_place: bool, x: Any, y: Any, z: Any, value: Any = 1) -> Any:
+    """Return x + (value·y)·z, or x + (value·y)/z, each operation rounded."""
+    if overload == "Scalar" and value == 1:
+        term = _of_lists(f"{operation}.List", False, y, z)
+    else:
+        term = _of_lists(f"mul.{overload}", False, y, value)
+        _of_lists(f"{operation}.List", True, term, z)
+    return _of_lists("add.List", in_place, x, term)
+
+
+def _between(in_place: bool, x: Any, y: Any, weight: Any) -> Any:
+    """Return x + weight·(y − x), for weights below 1/2; others are y − (1 − weight)·(y − x)."""
+    if not abs(weight) < 0.5:
+        return NotImplemented
+    step = _of_lists("sub.List", False, y, x)
+    _of_lists("mul.Scalar", True, step, weight)
+    return _of_lists("add.List", in_place, x, step)
+
+
+_APART: dict[str, Callable[..., Any]] = {
+    f"addc{operation}.{overload}": partial(_plus, operation, overload)
+    for operation in ("mul", "div")
+    for overload in ("Scalar", "ScalarList")
+} | {"lerp.Scalar": _between}
+"""Operators whose kernels would round several operations together."""
+
+
+def _together(in_place: bool, arguments: Sequence[Any]) -> bool:
+    """Return whether an operator of lists has the results of single tensors, computed in any order."""
     given = [x for x in arguments if isinstance(x, list | tuple)]
     lists = [x for x in given if any(isinstance(value, Tensor) for value in x)]
-    if not _on_one_gpu(lists) or any(len(x) != len(lists[0]) for x in given):
+    if not _on_one_gpu(lists) or any(len(x) != len(lists[0]) for x in given) or not _alike(lists):
         return False
-    return _alike(lists) and not (in_place and _read_again(lists))
+    others = [x for x in arguments if not isinstance(x, list | tuple)]
+    others += [value for x in given for value in x if not isinstance(value, Tensor)]
+    return all(_is_number(x, lists[0][0]) for x in others) and not (in_place and _read_again(lists))
+
+
+def _is_number(x: Any, like: Tensor) -> bool:
+    """Return whether kernels of lists take a number as those of a tensor do: some refuse one out of range."""
+    if isinstance(x, Tensor):
+        return not x.dim() and x.dtype is like.dtype and x.device == like.device
+    return isinstance(x, int | float) and not torch.finfo(like.dtype).max < abs(x) < math.inf
 
 
 def _on_one_gpu(lists: Sequence[Sequence[Any]]) -> bool:
@@ -72,9 +121,9 @@ def _on_one_gpu(lists: Sequence[Sequence[Any]]) -> bool:
 
 
 def _alike(lists: Sequence[Sequence[Tensor]]) -> bool:
-    """Return whether tensors are of one dtype, have axes, shapes that agree, and no gaps in memory."""
+    """Return whether tensors are of one float dtype, have axes, shapes that agree, and no gaps in memory."""
     shapes, dtype = [x.shape for x in lists[0]], lists[0][0].dtype
-    return all(
+    return dtype in (torch.float32, torch.float64) and all(
         [x.shape for x in tensors] == shapes
         and all(x.dim() and x.dtype is dtype and x.is_contiguous() for x in tensors)
         for tensors in lists
@@ -98,45 +147,3 @@ def _read_again(lists: Sequence[Sequence[Tensor]]) -> bool:
             return True
         read, written = max(read, end), max(written, end * is_written)
     return False
-
-
-def _chunks(tensors: Sequence[Tensor]) -> Iterator[list[int]]:
-    """Yield the places of tensors that are computed as one."""
-    chunk, numbers = list[int](), 0
-    for i, x in enumerate(tensors):
-        if chunk and numbers + x.numel() > _TOGETHER:
-            yield chunk
-            chunk, numbers = [], 0
-        chunk.append(i)
-        numbers += x.numel()
-    yield chunk
-
-
-def _as_one(call: Callable[..., Any], in_place: bool, *arguments: Any) -> Sequence[Tensor]:
-    """Return the results of an operator of lists, computed of one tensor that has all numbers of each."""
-    first, joined = arguments[0], list[Any]()
-    for x in arguments:
-        if isinstance(x, list) and isinstance(x[0], Tensor):
-            joined.append([torch.cat([tensor.reshape(-1) for tensor in x])] if len(x) > 1 else x)
-        elif isinstance(x, list) and len({*map(repr, x)}) > 1:  # numbers of the tensors, each of its own
-            found = call(*arguments)
-            return first if in_place else found
-        else:
-            joined.append(x[:1] if isinstance(x, list) else x)
-    found = call(*joined)
-    if len(first) == 1:
-        return first if in_place else found
-    (whole,) = joined[0] if in_place else found
-    pieces = [
-        piece.view(x.shape) for piece, x in zip(whole.split([x.numel() for x in first]), first, strict=True)
-    ]
-    results = first if in_place else [torch.empty_like(piece) for piece in pieces]  # in memory of their own
-    _native_copy()(results, pieces)
-    return results
-
-
-@cache
-def _native_copy() -> Callable[..., Any]:
-    """Return PyTorch's copy of a GPU's tensors from one list to another, which changes no bit."""
-    native = torch.library.get_kernel("aten::_foreach_copy_", "CUDA")
-    return partial(native.call_boxed, torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA))

@@ -1,5 +1,7 @@
 """Optimizers and clipping in a mode of everything: plain, foreach and fused forms have the same bits."""
 
+from functools import partial
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -56,21 +58,23 @@ LISTS = {
     "mul.Scalar": ("x", 0.3),
     "mul.List": ("x", "y"),
     "mul.ScalarList": ("x", [0.1, 0.3, 0.1, 0.1]),
+    "mul.Tensor": ("x", torch.tensor(0.3)),
     "div.ScalarList": ("x", [0.3] * 4),
     "div.List": ("x", "y"),
     "addcmul.Scalar": ("x", "y", "z", 0.3),
+    "addcmul.ScalarList": ("x", "y", "y", [1.0, 0.3, 2.0, 0.1]),
+    "addcdiv.Scalar": ("x", "y", "z", 1.0),
     "addcdiv.ScalarList": ("x", "y", "z", [0.3] * 4),
-    "lerp.Scalar": ("x", "y", 0.7),
-    "lerp.List": ("x", "y", "z"),
+    "lerp.Scalar": ("x", "y", 0.3),
     "sqrt": ("y",),
 }
 
 
 @pytest.mark.parametrize("form", ["", "_"])
 @pytest.mark.parametrize("name", LISTS)
-def test_small_tensors_are_computed_as_one(monkeypatch, name, form):
-    """As those of a GPU are: some of four as one, and the largest by itself."""
-    shapes, joined, real = [(3, 2), (1,), (5,), (40,)], [], lists._as_one
+def test_lists_are_left_to_kernels_that_round_once(monkeypatch, name, form):
+    """As those of a GPU are, whose kernels are a CPU's here."""
+    shapes, calls = [(3, 2), (1,), (5,), (40,)], []
 
     def arguments():
         lists = {
@@ -79,27 +83,22 @@ def test_small_tensors_are_computed_as_one(monkeypatch, name, form):
         }
         return [lists.get(x, x) if isinstance(x, str) else x for x in LISTS[name]]
 
-    def as_one(call, in_place, *some):
-        joined.append(len(some[0]))
-        return real(call, in_place, *some)
+    def noted(kernel, native, *given):
+        calls.append(kernel)
+        return native(*given)
 
-    def copied(targets, sources):
-        for target, source in zip(targets, sources, strict=True):
-            target.copy_(source)
-
-    monkeypatch.setattr(lists, "_as_one", as_one)
-    monkeypatch.setattr(lists, "_native_copy", lambda: copied)
-    monkeypatch.setattr(lists, "_TOGETHER", 12)
+    kernels = {kernel: partial(noted, kernel, native) for kernel, native in lists._NATIVE.items()}
+    monkeypatch.setattr(lists, "_NATIVE", kernels)
     base, dot, overload = name.partition(".")
     compute, found = lists.one_by_one(f"_foreach_{base}{form}{dot}{overload}"), []
     with everything():
-        for together in (False, True):
-            monkeypatch.setattr(lists, "_on_one_gpu", lambda _, together=together: together)
+        for on_one in (False, True):
+            monkeypatch.setattr(lists, "_on_one_gpu", lambda _, on_one=on_one: on_one)
             given = arguments()
             result = compute(active(), *given)
             found.append(bits(*(given[0] if form else result)))
+            assert bool(calls) == on_one
     assert found[0] == found[1]
-    assert joined == [3, 1]
 
 
 def alone():
@@ -117,6 +116,9 @@ def alone():
             torch.tensor([0.5, 0.25]),
         ),
         "a tensor of one number": ("_foreach_mul_.Tensor", [a, b], torch.tensor(0.1, dtype=torch.float64)),
+        "a large weight": ("_foreach_lerp_.Scalar", [a, b], [b, a.clone()], 0.7),
+        "a number out of range": ("_foreach_mul_.Scalar", [a, b], 1e39),
+        "integers": ("_foreach_mul.Scalar", [a.int(), b.int()], 2),
         "no axes": ("_foreach_mul.List", [a[0], b[0]], [a[1], b[1]]),
         "two dtypes": ("_foreach_mul.List", [a, b], [a.double(), b.double()]),
         "gaps in memory": ("_foreach_mul_.Scalar", [row[::2], a], 2.0),
@@ -125,12 +127,12 @@ def alone():
 
 
 @pytest.mark.parametrize("case", alone())
-def test_what_is_not_computed_as_one(monkeypatch, case):
-    """Where a tensor that has been written to is read again, and where joined ones are of another kind."""
+def test_lists_of_which_each_is_computed_by_itself(monkeypatch, case):
+    """Where a tensor that has been written to is read again, and where kernels of lists do something else."""
     found = []
     for together in (False, True):
         monkeypatch.setattr(lists, "_on_one_gpu", lambda _, together=together: together)
-        monkeypatch.setattr(lists, "_as_one", None)
+        monkeypatch.setattr(lists, "_NATIVE", {})
         name, *arguments = alone()[case]
         with everything():
             result = lists.one_by_one(name)(active(), *arguments)
@@ -143,32 +145,6 @@ def test_lists_of_other_lengths_are_refused(monkeypatch, numbers):
     monkeypatch.setattr(lists, "_on_one_gpu", lambda _: True)
     with everything(), pytest.raises(RuntimeError):
         lists.one_by_one("_foreach_mul.ScalarList")(active(), [torch.ones(2), torch.ones(3)], numbers)
-
-
-def test_results_have_memory_of_their_own(monkeypatch):
-    monkeypatch.setattr(lists, "_on_one_gpu", lambda _: True)
-    copied = lambda to, of: [x.copy_(y) for x, y in zip(to, of, strict=True)]  # noqa: E731
-    monkeypatch.setattr(lists, "_native_copy", lambda: copied)
-    with everything():
-        found = lists.one_by_one("_foreach_mul.Scalar")(active(), [torch.ones(2), torch.ones(3)], 2.0)
-    assert [x.untyped_storage().nbytes() for x in found] == [8, 12]
-
-
-def test_numbers_of_each_tensor_stay_its_own():
-    pairs = [drawn(3, seed=0), drawn(2, seed=1)]
-    calls = []
-
-    def call(*arguments):
-        calls.append(arguments)
-        return [x * y for x, y in zip(*arguments, strict=True)]
-
-    found = lists._as_one(call, False, pairs, [2.0, 3.0])
-    assert bits(*found) == bits(pairs[0] * 2, pairs[1] * 3)
-    found = lists._as_one(call, False, pairs, [2.0, 2.0])
-    assert bits(*found) == bits(pairs[0] * 2, pairs[1] * 2)
-    assert [len(tensors) for tensors, _ in calls] == [2, 1]
-    lists._as_one(call, False, pairs, [0.0, -0.0])
-    assert len(calls[-1][0]) == 2
 
 
 def clipped(device="cpu", **options):

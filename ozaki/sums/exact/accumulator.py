@@ -7,6 +7,7 @@ which grows when something falls outside: most data use five to eight digits of 
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from functools import reduce
 from operator import itemgetter
@@ -292,7 +293,12 @@ def _is_sign(last: Array, digit: Array) -> bool:
 
 def digits_in_use(digits: Array) -> slice:
     """From the first to the last digit that is nonzero in any column."""
-    used = digits.any(axis=1).tolist()
+    if is_cupy(digits) and digits.flags.c_contiguous and digits.size:
+        # A GPU has one block for a row: of more rows it has more.
+        parts = math.gcd(digits.shape[1], 1 << 10)
+        used = digits.reshape(len(digits), parts, -1).any(axis=2).any(axis=1).tolist()
+    else:
+        used = digits.any(axis=1).tolist()
     return slice(used.index(True), len(used) - used[::-1].index(True)) if any(used) else slice(0, 0)
 
 
