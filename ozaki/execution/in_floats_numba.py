@@ -4,10 +4,17 @@ A sum is high + low. What the low one loses is bounded beforehand, from the size
 only where that does not decide. A sum is decided where both ends round to one number.
 """
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from llvmlite import ir
+from numba import int64, void
+from numba.core import cgutils
+
+from multiword.runtime.addresses import F64, I64, instruction
 from multiword.runtime.jit import inlined
 from ozaki.execution.in_floats import LEAST, LEAST_SINGLE, SMALLEST
+from ozaki.execution.small_products import LANES
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import fma
 
@@ -32,6 +39,51 @@ def add_product_quickly(x, y, high, low):
     """
     total = fma(x, y, high)
     return total, low + fma(x, y, high - total)
+
+
+VECTOR = ir.VectorType(F64, LANES)
+
+
+@instruction(void(*[int64] * 7))
+def add_quickly(
+    _: Any,
+    builder: Any,
+    row: Any,
+    row_step: Any,
+    column: Any,
+    column_step: Any,
+    count: Any,
+    begin: Any,
+    to: Any,
+) -> None:
+    """Add products of a row and a column to lanes, as `add_product_quickly` does.
+
+    All are addresses, of vectors of LANES numbers: `count` of a row and of a column, which are so many apart;
+    and two, high and low floats, to begin with, and two to write. What numba compiles would ask before every
+    few products whether lanes overlap rows, and store them behind.
+    """
+    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
+    fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
+
+    def at(address: Any, i: Any) -> Any:
+        return builder.gep(builder.inttoptr(address, VECTOR.as_pointer()), [i])
+
+    def read(pointer: Any) -> Any:
+        x = builder.load(pointer)
+        x.align = 8
+        return x
+
+    sums = [cgutils.alloca_once_value(builder, read(at(begin, I64(i)))) for i in range(2)]
+    with cgutils.for_range(builder, count) as loop:
+        x = read(at(row, builder.mul(row_step, loop.index)))
+        y = read(at(column, builder.mul(column_step, loop.index)))
+        high, low = map(builder.load, sums)
+        total = builder.call(fma, (x, y, high))
+        rest = builder.call(fma, (x, y, builder.fsub(high, total)))
+        builder.store(total, sums[0])
+        builder.store(builder.fadd(low, rest), sums[1])
+    for i, z in enumerate(sums):
+        builder.store(builder.load(z), at(to, I64(i))).align = 8
 
 
 @inlined

@@ -33,6 +33,9 @@ WRITTEN, UNCERTAIN, UNDECIDED = 0, 1, 2
 """The outcomes of a product: it is written; or a row is of extreme size, or a result may not be rounded for
 certain; or the bits are undecided, or there is an Inf or NaN."""
 
+LANES = 16
+"""Sums that compiled code adds up side by side, in a vector."""
+
 LOSSLESS = 53
 """Bits of rows whose numbers are not rounded to integers: these are near 1, all of them."""
 

@@ -24,9 +24,8 @@ from ozaki.tuning import LARGEST_TO_DECIDE
 
 FORM = "ozaki.execution.thin_numba"
 
-LANES, WATCHED_LANES = 16, 32
-"""Sums that a row is added up into, before these are added to one another: quickly; and where it is watched
-what they lose, which small sums do later."""
+WATCHED_LANES = 32
+"""Sums that a row is added up into, where it is watched what they lose, which small sums do later."""
 
 LEVELS_AT_FIRST = 7
 """Octaves below a row's largest number in which its numbers are counted: nearly always they prove enough."""

@@ -21,23 +21,20 @@ from ozaki.definition.statistics import BITS
 from ozaki.execution.contract import FURTHEST
 from ozaki.execution.in_floats_numba import (
     add_product,
-    add_product_quickly,
+    add_quickly,
     bound_of_lost,
     power,
     rounded,
     scaled,
 )
-from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
-from ozaki.execution.thin import LANES, LEVELS_AT_FIRST, OUT_OF_RANGE, SUMS, WATCHED_LANES
+from ozaki.execution.small_products import LANES, TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
+from ozaki.execution.thin import LEVELS_AT_FIRST, OUT_OF_RANGE, SUMS, WATCHED_LANES
 from ozaki.scaling.statistics import ZERO
 from ozaki.scaling.statistics_numba import APART, INFINITE, LINES, PIECE, copy_lines, largest_magnitude
 from ozaki.sums.exact.enclosure_numba import two_sum
 
 LINE, LONGS, TABLE = float64[::1], int64[::1], int64[:, ::1]
 INTS = types.Array(int32, 1, "C", readonly=True)
-
-TERMS = 4
-"""Terms that a lane adds up at a time."""
 
 COUNTED = 240
 """Numbers that are counted together: so many fit a byte."""
@@ -47,15 +44,21 @@ DIRECT = 1 << 14
 
 
 def padded(k):
-    """Return k, filled up to whole lanes of TERMS."""
-    return (k + TERMS * LANES - 1) // (TERMS * LANES) * (TERMS * LANES)
+    """Return k, filled up to whole steps of `add_carefully`, and of `add_quickly`."""
+    return (k + 2 * WATCHED_LANES - 1) // (2 * WATCHED_LANES) * (2 * WATCHED_LANES)
 
 
 @lru_cache(256)
 def needed(k, columns):
     """Return how many numbers of scratch memory `multiply` takes."""
     piece = min(padded(k), PIECE)
-    return piece + LINES * (piece + APART) + 2 * LINES * columns * LANES + 3 * WATCHED_LANES + OF_STATISTICS
+    return (
+        piece
+        + LINES * (piece + APART)
+        + 2 * (LINES * columns + 1) * LANES
+        + 3 * WATCHED_LANES
+        + OF_STATISTICS
+    )
 
 
 OF_STATISTICS = LINES * (1 + SUMS) + 2 * OCTAVES
@@ -143,19 +146,6 @@ def needs_no_more(bounds, k, limits, memory):
     upper = 0.25 * k - 0.5 * (bounds[0] + bounds[half])
     lower = weighted_overlap(reached, k) * math.ldexp(limits[2], 2 * (int(limits[1]) // 2 - 1))
     return upper * (1 + MARGIN) <= lower
-
-
-@jit(void(int64, int64, int64, LINE), inner=True)
-def add_quickly(row, column, count, lanes):
-    """Add products of a row and a column, whose numbers are at these addresses, to lanes: high, then low."""
-    high, low = lanes[:LANES], lanes[LANES:]
-    for first in range(0, 8 * count, 8 * TERMS * LANES):
-        x, y = doubles_at(row + first, TERMS * LANES), doubles_at(column + first, TERMS * LANES)
-        for j in range(LANES):
-            a, b = add_product_quickly(x[j], y[j], high[j], low[j])
-            a, b = add_product_quickly(x[j + LANES], y[j + LANES], a, b)
-            a, b = add_product_quickly(x[j + 2 * LANES], y[j + 2 * LANES], a, b)
-            high[j], low[j] = add_product_quickly(x[j + 3 * LANES], y[j + 3 * LANES], a, b)
 
 
 @jit(types.UniTuple(float64, 2)(LINE, float64), inner=True)
@@ -331,9 +321,12 @@ def measure_rows(operand, first, many, k, lines, limits, bits, bounds, sums, sca
     return True
 
 
-@jit(int64(*ROWS, boolean, COLUMNS, LONGS, float64, COLUMNS, LINE), inner=True)
-def add_rows(operand, first, many, k, lines, whole, columns, scales, start, lanes, line):
-    """Add up the products of some rows with all columns in lanes; return how many numbers are too small."""
+@jit(int64(*ROWS, boolean, COLUMNS, LONGS, COLUMNS, LINE), inner=True)
+def add_rows(operand, first, many, k, lines, whole, columns, scales, lanes, line):
+    """Add up the products of some rows with all columns in lanes; return how many numbers are too small.
+
+    The last of the lanes are what all others begin with.
+    """
     too_small, n, length = 0, columns.shape[0], columns.shape[1] - 1
     for begin in range(0, k, PIECE):
         count, filled = min(np.int64(PIECE), k - begin), min(np.int64(PIECE), length - begin)
@@ -343,13 +336,10 @@ def add_rows(operand, first, many, k, lines, whole, columns, scales, start, lane
             row = doubles_at(address(operand, first, i, begin, lines), count)
             too_small += scale_numbers(row, power(scales[i]), whole, line, filled)
             for j in range(n):
-                sums = lanes[i * n + j]
-                if begin == 0:
-                    for t in range(LANES):
-                        sums[t], sums[LANES + t] = start, 0.0
-                add_quickly(
-                    line.ctypes.data, columns.ctypes.data + 8 * (j * (length + 1) + begin), filled, sums
-                )
+                column = columns.ctypes.data + 8 * (j * (length + 1) + begin)
+                sums = lanes[i * n + j].ctypes.data
+                before = sums if begin else lanes[-1].ctypes.data
+                add_quickly(line.ctypes.data, 1, column, 1, filled // LANES, before, sums)
     return too_small
 
 
@@ -419,7 +409,8 @@ def multiply(
     integers, reached, rest = rest[: LINES * (1 + SUMS)], rest[LINES * (1 + SUMS) :], rest[OF_STATISTICS:]
     scales, sums = cut_integers(integers.view(np.int64))
     careful, lanes = rest[: 3 * WATCHED_LANES].reshape((3, WATCHED_LANES)), rest[3 * WATCHED_LANES :]
-    lanes = lanes[: 2 * LINES * n * LANES].reshape((LINES * n, 2 * LANES))
+    lanes = lanes[: 2 * (LINES * n + 1) * LANES].reshape((LINES * n + 1, 2 * LANES))
+    lanes[-1, :LANES], lanes[-1, LANES:] = start, 0.0
     of_columns = at_columns, column_step, inner_column_step, single_columns, column_parts
     if alone and not prepare(*of_columns, k, pairs, limits, bits, columns, bounds, sums[0]):
         return OUT_OF_RANGE
@@ -437,7 +428,7 @@ def multiply(
             if not needs_no_more(bounds, k, limits, reached):
                 return UNDECIDED
             asked = 2 * first + 1
-        uncertain += add_rows(*some, whole, columns, scales, start, lanes, line)
+        uncertain += add_rows(*some, whole, columns, scales, lanes, line)
         uncertain += round_rows(*some, whole, columns, scales, start, lanes, careful, line, to_single)
         for i in range(some[2]):
             for j in range(n):

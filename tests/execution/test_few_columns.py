@@ -9,7 +9,8 @@ import ozaki
 from multiword.runtime.compiled import compiled, compiles
 from ozaki.execution import thin
 from ozaki.execution.in_floats import Floats
-from ozaki.execution.thin import FORM, LANES, WATCHED_LANES, start_of
+from ozaki.execution.small_products import LANES
+from ozaki.execution.thin import FORM, WATCHED_LANES, start_of
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.scale import bits_of_level_factors
@@ -164,7 +165,8 @@ def quick_sum():
     def add_up(x, y, start, lanes):
         lanes[:LANES] = start
         lanes[LANES:] = 0.0
-        add_quickly(x.ctypes.data, y.ctypes.data, len(x), lanes)
+        sums = lanes.ctypes.data
+        add_quickly(x.ctypes.data, 1, y.ctypes.data, 1, len(x) // LANES, sums, sums)
         return fold(lanes, start), bound_of_lost(len(x) // LANES, LANES, start)
 
     def quick_sum(x, y, start):
