@@ -1,7 +1,8 @@
 """Small products on a CPU, alone or in stacks: all steps of each in one compiled call.
 
-The compiled call decides, too, how wide the integers are (`ozaki.certificate.decision`). Graded products,
-those with an Inf or NaN, and those whose sums two floats do not decide are left to others.
+The compiled call decides, too, how wide the integers are (`ozaki.certificate.decision`). Those of a stack are
+computed side by side, but for the few that need more than most. Graded products, those with an Inf or NaN,
+and those whose sums two floats do not decide are left to others.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ozaki.product.scale import bits_of_level_factors
 from ozaki.rounding.conversion import to_half
 from ozaki.scaling.equilibration import most_graded
 from ozaki.scaling.scales import norm_limit
-from ozaki.tuning import OVERHEAD_ELEMENTS
+from ozaki.tuning import FEWEST_SIDE_BY_SIDE, LARGEST_SIDE_BY_SIDE, OVERHEAD_ELEMENTS
 
-FORM = "ozaki.execution.small_products_numba"
+FORM, SIDE_BY_SIDE = "ozaki.execution.small_products_numba", "ozaki.execution.side_by_side_numba"
 
 TO_DECIDE = -1
 """In place of bits by which integers grow: the compiled call decides."""
@@ -34,7 +35,10 @@ WRITTEN, UNCERTAIN, UNDECIDED = 0, 1, 2
 certain; or the bits are undecided, or there is an Inf or NaN."""
 
 LANES = 16
-"""Sums that compiled code adds up side by side, in a vector."""
+"""Sums that compiled code adds up side by side, in a vector: of one product, or of as many products."""
+
+LONGEST_COUNTED = 255
+"""Numbers of a row, at most, of which a byte can say how many lie in some octaves."""
 
 LOSSLESS = 53
 """Bits of rows whose numbers are not rounded to integers: these are near 1, all of them."""
@@ -67,12 +71,13 @@ class SmallProducts:
             return self._multiply_one(pair, rows, columns, out)
         outcomes = np.empty(pair.stack, np.int8)
 
-        def work(block: slice) -> None:
+        def work(groups: slice) -> None:
+            block = slice(groups.start * LANES, groups.stop * LANES)
             self._write(rows[block], columns[block], self._bits, out[block], outcomes[block])
 
         (m, k, n), parts = pair.shape, len(pair.a.parts)
         elements = parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS
-        over_rows(work, pair.stack, elements, COMPILED_ELEMENTS)
+        over_rows(work, -(-pair.stack // LANES), LANES * elements, COMPILED_ELEMENTS)
         return Declined(pair, UNCOUNTED, np.flatnonzero(outcomes)) if outcomes.any() else DONE
 
     def _multiply_one(self, pair: Pair, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> Outcome:
@@ -92,11 +97,37 @@ class SmallProducts:
         self, rows: np.ndarray, columns: np.ndarray, bits: int, out: np.ndarray, outcomes: np.ndarray
     ) -> int:
         """Write products to contiguous memory; return the largest of their outcomes."""
-        form, (m, k, n) = compiled(FORM), self._sizes
+        m, _, n = self._sizes
         rows, columns = _real_stacks(rows, columns)
         target = out.reshape(len(rows) * m, -1)
         if out.dtype != np.float64:
             target = np.empty((len(target), n)) if self._narrow else target.view(np.float64)
+        outcomes.fill(UNDECIDED)
+        self._write_side_by_side(rows, columns, bits, target, outcomes)
+        largest = WRITTEN if not outcomes.any() else self._write_rest(rows, columns, bits, target, outcomes)
+        if self._narrow:
+            values = target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
+            out[...] = values.reshape(out.shape)
+        return largest
+
+    def _write_side_by_side(
+        self, rows: np.ndarray, columns: np.ndarray, bits: int, target: np.ndarray, outcomes: np.ndarray
+    ) -> None:
+        """Write what needs no more than nearly all products do, LANES at a time."""
+        m, k, n = self._sizes
+        count = len(rows) // LANES * LANES
+        count += len(rows) - count if len(rows) - count >= FEWEST_SIDE_BY_SIDE else 0
+        if not count or k > LONGEST_COUNTED or (m + n) * k > LARGEST_SIDE_BY_SIDE:
+            return
+        form = compiled(SIDE_BY_SIDE)
+        given = self._limits, bits, self._width, self._single, target, outcomes[:count]
+        form.multiply_side_by_side(rows[:count], columns[:count], *given, np.empty(form.needed(m, k, n)))
+
+    def _write_rest(
+        self, rows: np.ndarray, columns: np.ndarray, bits: int, target: np.ndarray, outcomes: np.ndarray
+    ) -> int:
+        """Write the products that are not written yet, one by one; return the largest outcome."""
+        form, (m, k, n) = compiled(FORM), self._sizes
         given = (
             *(rows, columns, self._limits, self._of_pairs, bits, self._width, self._single, target, outcomes),
             np.empty((2, m + n, k)),
@@ -107,9 +138,6 @@ class SmallProducts:
         largest: int = form.multiply_stack(*given)
         if largest == UNDECIDED and bits == TO_DECIDE:
             largest = form.multiply_by_pairs(*given)
-        if self._narrow:
-            values = target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
-            out[...] = values.reshape(out.shape)
         return largest
 
 

@@ -232,12 +232,14 @@ def multiply_stack(
     width : how many bits integers have; 0 for norm scales, of `counting_limits`.
     bits : by which they grow; `EVERYTHING` if numbers are not rounded to integers; `TO_DECIDE` for those that
     the counting bound decides.
-    outcomes : of each product, as `small_products` has them.
+    outcomes : of each product, as `small_products` has them; those that are written already stay.
     numbers, wide, narrow, memory : scratch memory, of (2, m + n, k), (4, m + n), (5 + len(LEVELS), m + n) and
     `needed_by_stack(m, k, n)` numbers.
     """
     m, x, worst, scratch = left.shape[1], numbers[0], np.int64(WRITTEN), (numbers[0], wide, narrow, memory)
     for s in range(left.shape[0]):
+        if outcomes[s] == WRITTEN:
+            continue
         few, grown = np.int64(FINE if bits == TO_DECIDE else 0), bits
         upper, lower = measure(left[s], right[s], limits, few, width, *scratch)
         if few:

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 import ozaki
 from ozaki.arguments import request_of
 from ozaki.execution.groups import Groups
+from ozaki.execution.small_products import LANES, SmallProducts
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.scale import scale, scaled_by_counting
+from ozaki.tuning import FEWEST_SIDE_BY_SIDE
 from tests.cells import cells
 from tests.execution.test_stacks import mixed_stack
 from tests.executors import COMPILED, by
@@ -183,6 +185,70 @@ def test_stacks_with_zeros(without_numba, shape, dtype, accuracy, zeros, spread,
     with np.errstate(all="ignore"):
         found = ozaki.matmul(*pair, accuracy=accuracy)
         assert same(found, without_numba(ozaki.matmul, *pair, accuracy=accuracy))
+
+
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2),
+    "across": lambda x: np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, 2)), 2, 0),
+    "apart": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=2)[::2, :, ::3],
+    "backwards": lambda x: np.ascontiguousarray(x[::-1, :, ::-1])[::-1, :, ::-1],
+}
+
+
+@settings(suppress_health_check=FIXTURES, max_examples=300, deadline=None)
+@given(
+    st.integers(2, 40),
+    st.tuples(st.integers(1, 12), st.integers(1, 33), st.integers(1, 12)),
+    st.sampled_from(list(FACES)),
+    st.tuples(st.sampled_from(list(LAYOUTS)), st.sampled_from(list(LAYOUTS))),
+    st.one_of(st.sampled_from(["fp64", "fp32", "normwise", "exact"]), st.integers(1, 100)),
+    st.tuples(st.sampled_from([0.0, 0.1, 0.6]), st.sampled_from([0, 3, 12, 400, 1070]), st.booleans()),
+    st.integers(0, 2**32),
+)
+def test_products_side_by_side_have_the_bits_of_each_alone(
+    stack, shape, dtype, layouts, accuracy, numbers, seed
+):
+    """Of any layout, with numbers and rows of all sizes, zeros of both signs, and some Inf and NaN."""
+    rng, pair, (zeros, spread, special) = np.random.default_rng(seed), [], numbers
+    (m, k, n) = shape
+    with np.errstate(all="ignore"):
+        for size, layout in zip(((stack, m, k), (stack, k, n)), layouts, strict=True):
+            x = np.ldexp(rng.standard_normal(size), rng.integers(-spread, spread + 1, size))
+            if seed % 2:
+                x = np.ldexp(x, rng.integers(-spread, spread + 1, (stack, 1, 1)))
+            x[rng.random(size) < zeros] = rng.choice([0.0, -0.0])
+            if special:
+                x[rng.random(size) < 0.003] = rng.choice([np.inf, -np.inf, np.nan, 5e-324, 1.7e308])
+            pair.append(LAYOUTS[layout](in_dtype(x, x, dtype)[0]))
+        found = ozaki.matmul(*pair, accuracy=accuracy)
+        alone = [ozaki.matmul(x, y, accuracy=accuracy) for x, y in zip(*pair, strict=True)]
+    assert same(found, np.array(alone))
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 17, 32])
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("accuracy", ["fp64", "normwise", "exact", 55])
+def test_ordinary_stacks_are_computed_side_by_side(without_numba, monkeypatch, dtype, accuracy, n):
+    """A last group is filled up; what is left of it, too little for that, is computed one by one."""
+    x, y = np.random.default_rng(n).standard_normal((2, 2 * LANES + FEWEST_SIDE_BY_SIDE, n, n))
+    a, b = in_dtype(x, y, dtype)
+    expected = without_numba(ozaki.matmul, a, b, accuracy=accuracy)
+    with monkeypatch.context() as patch:
+        if a.dtype.kind != "c" or n <= 16:
+            patch.setattr(SmallProducts, "_write_rest", None)
+        assert same(ozaki.matmul(a, b, accuracy=accuracy), expected)
+    assert same(ozaki.matmul(a[:-1], b[:-1], accuracy=accuracy), expected[:-1])
+
+
+def test_stacks_with_exact_sums_are_rounded_correctly():
+    """Also where results are zero, and half way between two numbers."""
+    rng = np.random.default_rng(8)
+    a = rng.integers(-3, 4, (50, 3, 5)) * 2.0 ** rng.integers(-30, 30, (50, 3, 1))
+    b = rng.integers(-3, 4, (50, 5, 4)) * (1 + 2.0**-30 * rng.integers(0, 2, (50, 5, 4)))
+    for accuracy in ("fp64", "exact"):
+        found = ozaki.matmul(a, b, accuracy=accuracy)
+        assert all(same(z, rounded_product(x, y)) for x, y, z in zip(a, b, found, strict=True))
 
 
 @pytest.mark.parametrize("bits", range(1, 30))
