@@ -30,9 +30,9 @@ FORM, SIDE_BY_SIDE = "ozaki.execution.small_products_numba", "ozaki.execution.si
 TO_DECIDE = -1
 """In place of bits by which integers grow: the compiled call decides."""
 
-WRITTEN, UNCERTAIN, UNDECIDED = 0, 1, 2
+WRITTEN, UNCERTAIN, UNDECIDED, UNTRIED = 0, 1, 2, 3
 """The outcomes of a product: it is written; or a row is of extreme size, or a result may not be rounded for
-certain; or the bits are undecided, or there is an Inf or NaN."""
+certain; or the bits are undecided, or there is an Inf or NaN; or nothing was done yet."""
 
 LANES = 16
 """Sums that compiled code adds up side by side, in a vector: of one product, or of as many products."""
@@ -102,7 +102,7 @@ class SmallProducts:
         target = out.reshape(len(rows) * m, -1)
         if out.dtype != np.float64:
             target = np.empty((len(target), n)) if self._narrow else target.view(np.float64)
-        outcomes.fill(UNDECIDED)
+        outcomes.fill(UNTRIED)
         self._write_side_by_side(rows, columns, bits, target, outcomes)
         largest = WRITTEN if not outcomes.any() else self._write_rest(rows, columns, bits, target, outcomes)
         if self._narrow:

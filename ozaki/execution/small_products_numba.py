@@ -18,7 +18,7 @@ from ozaki.definition.statistics import FINE, LEVELS
 from ozaki.execution.across_numba import LINE, LINES, cut, multiply_rows, needed
 from ozaki.execution.contract import FURTHEST
 from ozaki.execution.in_floats_numba import power, scaled
-from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
+from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, UNTRIED, WRITTEN
 from ozaki.scaling.equilibration import NOTHING
 from ozaki.scaling.statistics import NONFINITE, ZERO
 from ozaki.scaling.statistics_numba import WORDS, statistics_of_row
@@ -232,7 +232,8 @@ def multiply_stack(
     width : how many bits integers have; 0 for norm scales, of `counting_limits`.
     bits : by which they grow; `EVERYTHING` if numbers are not rounded to integers; `TO_DECIDE` for those that
     the counting bound decides.
-    outcomes : of each product, as `small_products` has them; those that are written already stay.
+    outcomes : of each product, as `small_products` has them. Those that are written stay, and first octaves
+        do not decide those that are undecided.
     numbers, wide, narrow, memory : scratch memory, of (2, m + n, k), (4, m + n), (5 + len(LEVELS), m + n) and
     `needed_by_stack(m, k, n)` numbers.
     """
@@ -240,11 +241,11 @@ def multiply_stack(
     for s in range(left.shape[0]):
         if outcomes[s] == WRITTEN:
             continue
-        few, grown = np.int64(FINE if bits == TO_DECIDE else 0), bits
-        upper, lower = measure(left[s], right[s], limits, few, width, *scratch)
-        if few:
+        few, grown = np.int64(FINE if outcomes[s] == UNTRIED else len(LEVELS)), bits
+        upper, lower = measure(left[s], right[s], limits, few if bits == TO_DECIDE else 0, width, *scratch)
+        if bits == TO_DECIDE:
             grown = counted_bits(upper, lower, limits)
-            if grown != 0 and upper < np.inf:
+            if grown != 0 and few == FINE and upper < np.inf:
                 upper, lower = measure(left[s], right[s], limits, len(LEVELS), width, *scratch)
                 grown = counted_bits(upper, lower, limits)
         elif upper == np.inf:
