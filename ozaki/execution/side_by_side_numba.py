@@ -12,6 +12,7 @@ import numpy as np
 from numba import boolean, float64, int8, int64, types, void
 from numba.extending import register_jitable
 
+from multiword.runtime.addresses import BLOCK, read_double, transpose, write_double
 from multiword.runtime.compiled import BIAS
 from multiword.runtime.jit import jit
 from ozaki.certificate.counted import ANYTHING
@@ -79,12 +80,21 @@ def cut(memory, m, k, n):
 @jit(void(MATRICES, int64, LINES), inner=True)
 def load(x, first, lines):
     """Write number h of the rows of LANES products to line h, the last product again where there is none."""
-    last = x.shape[0] - 1
-    for r in range(LANES):
-        rows = x[min(first + r, last)]
-        for i in range(x.shape[1]):
-            for h in range(x.shape[2]):
-                lines[h, i * LANES + r] = rows[i, h]
+    step, last = x.strides[0], x.shape[0] - 1 - first
+    at, to = x.ctypes.data + first * step, lines.ctypes.data
+    outer, inner = (x.shape[1], x.strides[1], 8 * LANES), (x.shape[2], x.strides[2], lines.strides[0])
+    if abs(outer[1]) < abs(inner[1]):  # in the order in which numbers lie
+        outer, inner = inner, outer
+    whole = inner[0] // BLOCK * BLOCK if inner[1] == 8 and last >= LANES - 1 else 0
+    for i in range(outer[0]):
+        here, there = at + i * outer[1], to + i * outer[2]
+        for h in range(0, whole, BLOCK):
+            for r in range(0, LANES, BLOCK):
+                transpose(here + r * step + 8 * h, step, there + h * inner[2] + 8 * r, inner[2])
+        for h in range(whole, inner[0]):
+            for r in range(LANES):
+                y = read_double(here + min(r, last) * step + h * inner[1])
+                write_double(there + h * inner[2] + 8 * r, y)
 
 
 @jit(void(LINES, LONG), inner=True)

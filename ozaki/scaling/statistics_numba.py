@@ -11,6 +11,7 @@ import numpy as np
 from numba import float64, int32, int64, uint64, void
 
 from multiword.runtime.addresses import (
+    BLOCK,
     DOUBLES,
     bytes_at,
     doubles_at,
@@ -19,6 +20,7 @@ from multiword.runtime.addresses import (
     read_double,
     read_single,
     singles_at,
+    transpose,
     write_double,
 )
 from multiword.runtime.compiled import BIAS, POWERS
@@ -140,7 +142,11 @@ def copy_lines(at, row_step, inner_step, single, rows, inner, to, step_to, lines
             for h in range(inner):
                 line[h] = row[h]
     elif rows == LINES:  # which the compiler knows
-        for h in range(inner):
+        whole = inner // BLOCK * BLOCK if row_step == 8 and step_to == 1 and not single else 0
+        for h in range(0, whole, BLOCK):
+            for i in range(0, LINES, BLOCK):
+                transpose(at + 8 * i + h * inner_step, inner_step, first + 8 * (i * step + h), 8 * step)
+        for h in range(whole, inner):
             for i in range(LINES):
                 x = at + i * row_step + h * inner_step
                 y = read_single(x) if single else read_double(x)
