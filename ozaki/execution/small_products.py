@@ -69,7 +69,7 @@ class SmallProducts:
         rows, columns = pair.a.stacked, pair.b.stacked.swapaxes(1, 2)
         if pair.stack == 1:
             return self._multiply_one(pair, rows, columns, out)
-        outcomes = np.empty(pair.stack, np.int8)
+        outcomes = np.full(pair.stack, UNTRIED, np.int8)
 
         def work(groups: slice) -> None:
             block = slice(groups.start * LANES, groups.stop * LANES)
@@ -83,6 +83,7 @@ class SmallProducts:
     def _multiply_one(self, pair: Pair, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> Outcome:
         """Write a product; where the call does not decide its bits, with those that a decision asks for."""
         outcomes = np.empty(1, np.int8)
+        outcomes[0] = UNTRIED
         outcome = self._write(rows, columns, self._bits, out, outcomes)
         if outcome == UNDECIDED and self._certified:
             bits = bits_of_level_factors(pair)
@@ -96,15 +97,15 @@ class SmallProducts:
     def _write(
         self, rows: np.ndarray, columns: np.ndarray, bits: int, out: np.ndarray, outcomes: np.ndarray
     ) -> int:
-        """Write products to contiguous memory; return the largest of their outcomes."""
+        """Write products that are not written to contiguous memory; return the largest of their outcomes."""
         m, _, n = self._sizes
         rows, columns = _real_stacks(rows, columns)
         target = out.reshape(len(rows) * m, -1)
         if out.dtype != np.float64:
             target = np.empty((len(target), n)) if self._narrow else target.view(np.float64)
-        outcomes.fill(UNTRIED)
-        self._write_side_by_side(rows, columns, bits, target, outcomes)
-        largest = WRITTEN if not outcomes.any() else self._write_rest(rows, columns, bits, target, outcomes)
+        given = rows, columns, bits, target, outcomes
+        together = len(rows) >= FEWEST_SIDE_BY_SIDE and self._write_side_by_side(*given)
+        largest = WRITTEN if together else self._write_rest(*given)
         if self._narrow:
             values = target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
             out[...] = values.reshape(out.shape)
@@ -112,16 +113,16 @@ class SmallProducts:
 
     def _write_side_by_side(
         self, rows: np.ndarray, columns: np.ndarray, bits: int, target: np.ndarray, outcomes: np.ndarray
-    ) -> None:
-        """Write what needs no more than nearly all products do, LANES at a time."""
+    ) -> bool:
+        """Write what needs no more than nearly all products do, LANES at a time; return whether all are."""
         m, k, n = self._sizes
-        count = len(rows) // LANES * LANES
-        count += len(rows) - count if len(rows) - count >= FEWEST_SIDE_BY_SIDE else 0
-        if not count or k > LONGEST_COUNTED or (m + n) * k > LARGEST_SIDE_BY_SIDE:
-            return
-        form = compiled(SIDE_BY_SIDE)
+        if k > LONGEST_COUNTED or (m + n) * k > LARGEST_SIDE_BY_SIDE:
+            return False
+        form, count, more = compiled(SIDE_BY_SIDE), len(rows), len(rows) % LANES
+        count -= more if more < FEWEST_SIDE_BY_SIDE else 0
         given = self._limits, bits, self._width, self._single, target, outcomes[:count]
         form.multiply_side_by_side(rows[:count], columns[:count], *given, np.empty(form.needed(m, k, n)))
+        return not outcomes.any()
 
     def _write_rest(
         self, rows: np.ndarray, columns: np.ndarray, bits: int, target: np.ndarray, outcomes: np.ndarray
@@ -146,6 +147,8 @@ def _real_stacks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.
 
     A complex product is a real one of (m, 2k) rows, parts side by side, and (2n, 2k) columns.
     """
+    if rows.dtype == columns.dtype == np.float64:
+        return rows, columns
     if rows.dtype.kind != "c":
         return rows.astype(np.float64, copy=False), columns.astype(np.float64, copy=False)
     s, n, k = columns.shape

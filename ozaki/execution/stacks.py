@@ -27,6 +27,8 @@ def multiply_stacks(left: Array, right: Array, request: Request) -> Array:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype."""
     (*batch, m, k), n, s = left.shape, right.shape[-1], math.prod(left.shape[:-2])
     with quietly(left):
+        if not batch:
+            return product(Pair.of(Factor(left, 0), Factor(right, 1), request))
         if not s * m * n * k:
             return namespace(left).zeros((*batch, m, n), left.dtype)
         a, b = left.reshape(s, m, k), right.reshape(s, k, n)

@@ -125,8 +125,11 @@ class Pair(NamedTuple):
 
 
 def _meets_its_transpose(x: Any, y: Any) -> bool:
-    """Whether half a product pays: y is x.T in the same memory, or equal to the conjugate transpose of x."""
-    if x.ndim != 2 or x.shape != y.shape[::-1] or not x.size:
+    """Whether half a product pays: y is x.T in the same memory, or equal to the conjugate transpose of x.
+
+    A single number has no half.
+    """
+    if x.ndim != 2 or x.shape != y.shape[::-1] or not x.size or len(x) == 1:
         return False
     if x.dtype.kind != "c":
         return is_own_transpose(x, y)
