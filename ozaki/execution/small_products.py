@@ -62,7 +62,7 @@ class SmallProducts:
         self._limits, of_pairs = counting_limits(name, length, True), tolerance(np.float64(length))
         most = most_graded(length, norm_limit(FORMATS[name], length))
         self._of_pairs = np.array([most, of_pairs * FORMATS[name].unit_roundoff])
-        self._single = self._target.precision == 24
+        self._single, self._workspace = self._target.precision == 24, request.workspace
 
     def multiply(self, pair: Pair, out: np.ndarray) -> Outcome:
         """Write the product, or those of a stack, to `out`."""
@@ -119,9 +119,11 @@ class SmallProducts:
         if k > LONGEST_COUNTED or (m + n) * k > LARGEST_SIDE_BY_SIDE:
             return False
         form, count, more = compiled(SIDE_BY_SIDE), len(rows), len(rows) % LANES
+        if (numbers := form.needed(m, k, n)) * 8 > self._workspace:
+            return False
         count -= more if more < FEWEST_SIDE_BY_SIDE else 0
         given = self._limits, bits, self._width, self._single, target, outcomes[:count]
-        form.multiply_side_by_side(rows[:count], columns[:count], *given, np.empty(form.needed(m, k, n)))
+        form.multiply_side_by_side(rows[:count], columns[:count], *given, np.empty(numbers))
         return not outcomes.any()
 
     def _write_rest(

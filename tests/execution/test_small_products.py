@@ -246,6 +246,8 @@ def test_ordinary_stacks_are_computed_side_by_side(without_numba, monkeypatch, m
     assert sum(left) <= len(a) // 10
     assert same(ozaki.matmul(a[:-1], b[:-1], accuracy=accuracy), expected[:-1])
     assert left[-1] >= FEWEST_SIDE_BY_SIDE - 1
+    if n == 16:  # too little memory for so many
+        assert same(ozaki.matmul(a, b, accuracy=accuracy, workspace=80_000), expected)
 
 
 def test_stacks_with_exact_sums_are_rounded_correctly():
