@@ -109,21 +109,20 @@ def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, result:
     undecided, rows = 0, min(form.ROWS, padded(max(m, n, 1), 4))
     scratch = np.zeros((form.TERMS, rows)), np.empty((min(m, n), form.STATE, rows))
     for imaginary, out in enumerate(real_parts(result)):
-        factors = (
-            pairs
-            if result.dtype.kind != "c"
-            else [
+        factors, numbers = pairs, addends
+        if result.dtype.kind == "c":
+            factors = [
                 (p, -q if i and j else q)
                 for a, x in pairs
                 for (i, p), (j, q) in product(enumerate(real_parts(a)), enumerate(real_parts(x)))
                 if (i + j) % 2 == imaginary
             ]
-        )
-        of_a, of_x = zip(*factors, strict=True)
-        left, right = (of_a[0], of_x[0]) if len(factors) == 1 else (np.hstack(of_a), np.vstack(of_x))
-        terms = np.empty((len(addends), m, n))
-        for term, c in zip(terms, addends, strict=True):
-            term[...] = c.imag if imaginary else c.real
+            numbers = [c.imag if imaginary else c.real for c in addends]
+        (left, right), *others = factors
+        if others:
+            of_a, of_x = zip(*factors, strict=True)
+            left, right = np.concatenate(of_a, axis=1), np.concatenate(of_x)
+        terms = np.array(numbers, np.float64).reshape(len(numbers), m, n)
         if m < n:  # sums side by side are of rows, of which there are to be many
             left, right, terms, out = right.T, left.T, terms.swapaxes(1, 2), out.swapaxes(1, 2)
         undecided += form.words_of_sums(left, right, terms, out, *scratch)

@@ -225,10 +225,11 @@ def test_many_right_sides():
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("digits", [9, 14])
 def test_columns_that_are_decided_take_no_further_steps(monkeypatch, digits, dtype):
-    """Nor do those that are hard to decide, of solutions with zeros, keep the others from it."""
+    """Nor do those that are hard to decide, of solutions with zeros or nearly so, keep the others from it."""
     rng, widths = np.random.default_rng(6), []
     a = np.rint(conditioned(rng, 10, digits, np.dtype(dtype)) * 2.0**30)
-    b = a @ np.hstack([rng.integers(-9, 10, (10, 20)), rng.standard_normal((10, 20))])
+    integers = rng.integers(-9, 10, (10, 20))
+    b = a @ np.hstack([integers, integers / 10, rng.standard_normal((10, 20))])
     original = refinement.renormalized
 
     def noted(words, count):
@@ -238,9 +239,19 @@ def test_columns_that_are_decided_take_no_further_steps(monkeypatch, digits, dty
     monkeypatch.setattr(refinement, "renormalized", noted)
     result = verified.solve(a, b)
     check_proof(result, *exact_solution(a, b))
-    assert result.rounded[:, 20:].all()
+    assert result.rounded[:, 40:].all()
     assert widths == sorted(widths, reverse=True)
-    assert 40 == widths[0] > widths[-1]
+    assert 60 == widths[0] > widths[-1]
+
+
+def test_a_solution_with_zeros_takes_no_more_steps_than_one_without():
+    """They are put in once the other components are decided, and then solve the system exactly."""
+    a = np.random.default_rng(8).standard_normal((9, 9))
+    b = a @ np.ones(9)
+    of_zeros, of_others = verified.solve(a, a), verified.solve(a, b)
+    assert (of_zeros.value == np.eye(9)).all()
+    assert (of_zeros.bound == 0).all()
+    assert of_zeros.stats.steps == of_others.stats.steps
 
 
 def test_zeros_and_what_underflows():
@@ -289,6 +300,19 @@ def test_upper_bounds_are_upper_bounds():
             assert Fraction(size[i]) ** 2 >= sum(Fraction(x) ** 2 for x in row)
             assert Fraction(bound[i]) <= exact * (1 + Fraction(1, 2**40)) + Fraction(1, 2**1065)
     assert Fraction(upward.gamma(1000)) >= Fraction(1000, 2**53) / (1 - Fraction(1000, 2**53))
+
+
+def test_what_is_rounded_up_is_no_less_than_the_next_number():
+    """Of all magnitudes, with the first and the last of an octave, and hardly more."""
+    octaves = 2.0 ** np.arange(-1074, 1024)
+    x = np.concatenate([[0.0], octaves, np.nextafter(octaves, 0.0), octaves * 1.25, octaves * (1 + 2.0**-52)])
+    following = np.nextafter(x, np.inf)
+    assert (upward.up(x) >= following).all()
+    assert (upward.up(x) <= np.nextafter(following, np.inf)).all()
+    assert [upward.up(y) for y in x.tolist()] == following.tolist()
+    with np.errstate(over="ignore"):
+        assert np.isinf(upward.up(np.array([np.inf, np.finfo(float).max]))).all()
+    assert np.isnan(upward.up(np.array([np.nan]))).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

@@ -68,9 +68,9 @@ def refine(problem: Problem, b: Array) -> Refined:
 
     k grows where no column's error halves any more (Rump; Oishi, Ogita and Rump, Iterative refinement for
     ill-conditioned linear systems). A column that is decided takes no further steps: its bound is of its own
-    residual alone.
+    residual alone. Steps do not decide zeros, which are tried once nothing else is left.
     """
-    words, stalls = 2, 0
+    words, stalls, tried = 2, 0, False
     left, right = np.arange(b.shape[1]), b  # the columns that are not decided
     xs: list[Array] = []
     residual: Sequence[Array] = [b]
@@ -82,6 +82,9 @@ def refine(problem: Problem, b: Array) -> Refined:
         else:
             error = _exact_columns_aside(problem, xs, right, residual[0], bound())
             relative = relative_errors(error, xs[0])
+            if not tried and _zeros_alone_are_left(error, xs[0], relative):
+                tried, (xs, error, _) = True, _with_zeros(problem, right, Refined(xs, error, step))
+                relative = relative_errors(error, xs[0])
             before, decided = smallest[left], relative <= DECIDED
             stalls = 0 if (relative < 0.5 * before).any() else stalls + 1
             best = _with_columns(best, left, Refined(xs, error, step), relative < before)
@@ -122,10 +125,18 @@ def _with_zeros(problem: Problem, b: Array, refined: Refined) -> Refined:
     if not bool(((error > 0) & (abs(words[0]) <= error)).any()):
         return refined
     xs = [xp.where(abs(word) <= error, 0.0, word) for word in words]
-    (residual,) = problem.residual(xs, b, 1)
+    (residual,) = problem.residual([x for x in xs if bool(x.any())] or xs[:1], b, 1)
     exact = _exact_columns_aside(problem, xs, b, residual, error) < error
     chosen = [xp.where(exact, x, word) for x, word in zip(xs, words, strict=True)]
     return Refined(chosen, xp.where(exact, 0.0, error), steps)
+
+
+def _zeros_alone_are_left(error: Array, x: Array, relative: np.ndarray) -> bool:
+    """Whether all is decided but components that may be 0, of which there are some."""
+    if (relative <= DECIDED).all():
+        return False
+    others = namespace(x).where(abs(x) <= error, 0.0, error)
+    return bool((relative_errors(others, x) <= DECIDED).all())
 
 
 def relative_errors(error: Array, x: Array) -> np.ndarray:

@@ -157,10 +157,12 @@ def unscaled_words(
     """Return words times 2**exponent, the error of their sum with what is lost, and where nothing is."""
     xp, exact = namespace(error), True
     total = xp.ldexp(error, exponent)
-    total = xp.where(xp.ldexp(total, -exponent) < error, up(total), total)
+    smaller = xp.ldexp(total, -exponent) < error
+    total = xp.where(smaller, up(total), total) if bool(smaller.any()) else total
     low = tuple(scaled(word, exponent) for word in words)
     for y, word in zip(low, words, strict=True):
-        lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
         same = scaled(y, -exponent) == word
-        total, exact = xp.where(same, total, up(total + lost)), same & exact
+        if not bool(same.all()):
+            lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
+            total, exact = xp.where(same, total, up(total + lost)), same & exact
     return low, total, exact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from typing import Any
 
@@ -150,9 +150,10 @@ class Solution:
         if self.value.dtype.kind == "c":
             raise TypeError("intervals are of real numbers, and this solution is complex")
         with quietly(self.value):
-            where, proved = namespace(self.value).where, namespace(self.value).isfinite(self.bound)
-            low, high = -up(self.bound - self.value), up(self.value + self.bound)
-            return where(proved, low, -np.inf), where(proved, high, np.inf)
+            xp, proved = namespace(self.value), namespace(self.value).isfinite(self.bound)
+            low = xp.nextafter(self.value - self.bound, -np.inf)
+            high = xp.nextafter(self.value + self.bound, np.inf)
+            return xp.where(proved, low, -np.inf), xp.where(proved, high, np.inf)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(on_host(self.value), dtype=dtype, copy=copy)
@@ -239,5 +240,8 @@ def proved(
 
 def first_column(solution: Solution) -> Solution:
     """Return the solution for the only right side, as a vector."""
-    of_column = {name: getattr(solution, name)[:, 0] for name in ("value", "bound", "rounded", "error")}
-    return replace(solution, words=tuple(word[:, 0] for word in solution.words), **of_column)
+    value, bound, sure, error = (
+        x[:, 0] for x in (solution.value, solution.bound, solution.rounded, solution.error)
+    )
+    words = tuple(word[:, 0] for word in solution.words)
+    return Solution(value, bound, sure, words, error, solution.result, solution.stats)

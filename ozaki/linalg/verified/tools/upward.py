@@ -6,6 +6,7 @@ Numbers are nonnegative, of float64; u = 2**-53, and η = 2**-1074 is the smalle
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import Any
@@ -19,22 +20,29 @@ U = 2.0**-53
 ETA = 2.0**-1074
 
 
-_INFINITE = np.array(np.inf)
-"""An array, so that NumPy makes none of it each time."""
+_SLIGHTLY_MORE, _ETA = np.array(1 + 2 * U), np.array(ETA)
+"""As arrays, so that NumPy makes none of them each time."""
 
 
 def up(x: Any) -> Any:
-    """Return the next number above x: no less than what x was rounded to nearest from."""
-    if type(x) is np.ndarray:
-        return np.nextafter(x, _INFINITE)
-    if isinstance(x, float):  # NumPy's numbers, too, which a ufunc takes longer for
+    """Return at least the next number above x: no less than what x was rounded to nearest from.
+
+    x·(1 + 2u), rounded, is that for normal numbers, and x + η for the others. Beside the function that
+    computes neighbours this takes a tenth of the time. One number, of any sign, has a quick such function.
+    """
+    if isinstance(x, float):  # NumPy's numbers, too
         return np.float64(math.nextafter(x, math.inf))
-    return namespace(x).nextafter(x, np.inf)
+    if type(x) is np.ndarray:
+        return x * _SLIGHTLY_MORE + _ETA
+    return x * (1 + 2 * U) + ETA
 
 
 def plus(*terms: Any) -> Any:
-    """Return at least the sum of the terms."""
-    return reduce(lambda x, y: up(x + y), terms)
+    """Return at least the sum of the terms.
+
+    Each addition loses a factor 1 + u at most, and nothing where its result is subnormal.
+    """
+    return reduce(operator.add, terms) * (1 + 2 * len(terms) * U) if len(terms) > 1 else terms[0]
 
 
 def root(x: Any) -> float:
@@ -61,11 +69,12 @@ def magnitude(x: Array) -> Array:
 def apply(matrix: Array, v: Array | None = None) -> Array:
     """Return at least the product of a nonnegative matrix and a vector, by default of ones, or a matrix.
 
-    Summed in any order, k products s satisfy s >= (1 - u)**k (exact) - kη (Higham 2002, section 3.1).
+    Summed in any order, k products s satisfy s >= (1 - u)**k (exact) - kη (Higham 2002, section 3.1). Two
+    more roundings lose (1 - u)**2, and η.
     """
     k = matrix.shape[1]
     v = namespace(matrix).ones(k) if v is None else v
-    return up(up(classical(matrix, v) * (1 + 2 * (k + 2) * U)) + 2 * k * ETA)
+    return classical(matrix, v) * (1 + 2 * (k + 4) * U) + 2 * (k + 1) * ETA
 
 
 def from_one(product: Array) -> Callable[..., Array]:

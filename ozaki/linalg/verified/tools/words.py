@@ -49,8 +49,9 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
     exact = known & (first == 0)
     size, outward = abs(x), xp.where(x < 0, -first, first)
     bound = xp.where(exact, 0.0, plus(rest, abs(first)))
-    above, below = xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, xp.zeros_like(size))
-    nearest = (up(outward + rest) < above / 2) & (up(rest - outward) < below / 2) & xp.isfinite(above)
+    above, below = xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, 0.0)
+    # Sums that are rounded to nearest are below a number of float64 only if they are before.
+    nearest = (outward + rest < above / 2) & (rest - outward < below / 2) & xp.isfinite(above)
     zero = ~exact & (size <= bound)
     sure = known | (~zero & nearest)
     return xp.where(zero, 0.0, x), xp.where(zero, plus(bound, size), bound), sure
