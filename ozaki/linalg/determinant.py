@@ -24,6 +24,9 @@ _BITS = 256
 
 def exact_product(diagonal: np.ndarray) -> tuple[int, int, int]:
     """Return integers (x, y, e): the product of finite float64 or complex128 numbers is (x + iy)·2**e."""
+    if diagonal.dtype.kind != "c":
+        mantissas, exponents = np.frexp(diagonal)
+        return math.prod(map(int, (mantissas * 2.0**53).tolist())), 0, int((exponents - 53).sum())
     real, imaginary, exponent = 1, 0, 0
     for z in diagonal.tolist():
         (p, of_p), (q, of_q) = frexp(z.real), frexp(z.imag)

@@ -53,6 +53,10 @@ def add_lines(lines, column, sums):
     s, t, u, v, lost = sums[0], sums[1], sums[2], sums[3], sums[4]
     for h in range(column.shape[0]):
         x, y = lines[h], column[h]
+        if y == 0:  # as in triangles: but for the sign of a zero nothing is added
+            for r in range(s.shape[0]):
+                s[r] += x[r] * y
+            continue
         for r in range(s.shape[0]):
             s[r], t[r], u[r], v[r], lost[r] = add_product(x[r], y, s[r], t[r], u[r], v[r], lost[r])
 

@@ -10,6 +10,7 @@ import pytest
 import ozaki
 from ozaki.linalg import products, verified
 from ozaki.linalg.verified.tools import preconditioner, refinement, regularity, upward
+from ozaki.linalg.verified.tools.words import rounded
 from tests.cells import cells
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
@@ -300,6 +301,39 @@ def test_upper_bounds_are_upper_bounds():
             assert Fraction(size[i]) ** 2 >= sum(Fraction(x) ** 2 for x in row)
             assert Fraction(bound[i]) <= exact * (1 + Fraction(1, 2**40)) + Fraction(1, 2**1065)
     assert Fraction(upward.gamma(1000)) >= Fraction(1000, 2**53) / (1 - Fraction(1000, 2**53))
+
+
+def test_roundings_that_a_bound_decides():
+    """Words near half way between two numbers, at powers of two and the ends of the range, against fractions.
+
+    The ends of an interval round to x only if all between them do. Of those that are far from half way, and
+    of exact sums, none is left undecided.
+    """
+    largest, smallest = np.finfo(float).max, 2.0**-1074
+    heads = [1.0, -1.0, 1.0 + 2.0**-52, 1.5, 2.0**-1000, 2.0**-1022, 3 * smallest, largest, -largest, 0.0]
+    shares = [0.0, 0.2, -0.2, 0.5, -0.5, 0.5 - 2.0**-40, -0.5 + 2.0**-40, 1.0, 1.0 - 2.0**-40, 2.0**-60]
+    cases = [
+        (x, share * (abs(x) - np.nextafter(abs(x), 0.0)), third * x, error)
+        for x in heads
+        for share in shares
+        for third in (0.0, 2.0**-110, -(2.0**-106))
+        for error in (0.0, smallest, abs(x) * 2.0**-108, abs(x) * 2.0**-53, abs(x) / 2)
+    ]
+    *words, error = map(np.array, zip(*cases, strict=True))
+    with np.errstate(all="ignore"):
+        results = rounded(words, error)
+    for value, bound, sure, case in zip(*map(np.ndarray.tolist, results), cases, strict=True):
+        *parts, away = map(Fraction, case)
+        ends = [sum(parts) + sign * away for sign in (-1, 0, 1)]
+        if np.isnan(bound):  # rounded beyond the range
+            assert (sure, abs(case[0])) == (False, largest)
+            continue
+        assert all(abs(x - Fraction(value)) <= Fraction(bound) for x in ends)
+        assert not sure or all(float(x) == value for x in ends)
+        far = abs(case[1]) < 2.0**-54 * abs(case[0]) and away <= 2.0**-80 * abs(parts[0])
+        assert sure or not (far or away == parts[2] == 0) or abs(case[0]) < 2.0**-1000
+    with np.errstate(all="ignore"):
+        assert not rounded([np.array([np.inf]), np.array([0.0])], np.array([1.0]))[2].any()
 
 
 def test_what_is_rounded_up_is_no_less_than_the_next_number():

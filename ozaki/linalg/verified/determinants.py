@@ -144,12 +144,14 @@ def _by_factors(a: Array) -> Determinant | None:
     identity = xp.eye(n, dtype=a.dtype)
     x_lower = xp.tril(solved(lu, identity, lower=True, unit=True), -1) + identity
     x_upper = xp.triu(solved(lu, identity, lower=False))
-    words = words_of_product([x_lower], [permuted], words=2)
+    # Transposed, as of the right factor zeros cost nothing.
+    words = [word.T for word in words_of_product([permuted.T], [x_lower.T], words=2)]
     (e,) = words_of_product(words, [-x_upper], [identity])
     size = magnitude(e)
     # |E - e| row by row, times a vector of ones: the dropped word times X_U, and the last rounding
-    lost = plus(apply(tail(words), apply(magnitude(x_upper))), apply(size) * 2 * U, n * ETA)
-    norm = largest(plus(apply(size), lost))
+    of_rows = apply(size)
+    lost = plus(apply(tail(words), apply(magnitude(x_upper))), of_rows * 2 * U, n * ETA)
+    norm = largest(plus(of_rows, lost))
     if not norm < 1:
         return None
     logarithm, error = _logarithm(e, size, norm, total(lost))

@@ -89,37 +89,43 @@ def quotients(blocks: Sequence[tuple[Words, Array]], values: Array) -> Quotients
     With dot products rounded once, and x taken by its first word, numerator and denominator are within
     10u·Σ|x||r| and 8u·Σ‖x‖².
     """
-    top = bottom = namespace(values).zeros_like(values)
-    size = top
-    for (x, *low_words), r in blocks:
-        for p, q in zip(real_parts(x), real_parts(r), strict=True):
-            top, bottom = top + dot(p, q, axis=0), bottom + dot(p, p, axis=0)
-        whole = plus(magnitude(x), *map(magnitude, low_words))
-        size = plus(size, (whole * magnitude(r)).sum(axis=0) * (1 + 4 * len(x) * U) + 4 * len(x) * ETA)
+    xp, n = namespace(values), len(values)
+    words = [_joined(parts) for parts in zip(*(x for x, _ in blocks), strict=True)]
+    x, r = words[0], _joined([r for _, r in blocks])
+    p, q = _joined(real_parts(x)), _joined(real_parts(r))
+    sums = dot(xp.concatenate([p, p], axis=1), xp.concatenate([q, p], axis=1), axis=0)
+    top, bottom = sums[:n], sums[n:]
+    whole, of_r = plus(*map(magnitude, words)), magnitude(r)
     correction = top / bottom
     high, low = two_sum(values, correction)
-    xp = namespace(values)
     order = xp.lexsort(xp.stack((low, high)))  # of the sums: those of equal first words by their second
-    bounds = []
-    for (x, *low_words), r in blocks:
-        moved = up(abs(correction) * plus(magnitude(x), *map(magnitude, low_words)))
-        lost = 8 * U * plus(magnitude(r), moved) + 8 * ETA
-        bounds.append(plus(magnitude(r - correction * x), up(lost))[:, order])
-    error = plus(up(up(size / bottom) * 32 * U), 8 * len(bounds[0]) * ETA)
-    return Quotients(high[order], low[order], error[order], bounds, order)
+    lost = 8 * U * plus(of_r, abs(correction) * whole) + 8 * ETA
+    bounds = plus(magnitude(r - correction * x), lost)[:, order]
+    size = (whole * of_r).sum(axis=0) * (1 + 4 * len(x) * U) + 4 * len(x) * ETA
+    error = plus(up(up(size / bottom) * 32 * U), 8 * len(x) * ETA)
+    ends = np.cumsum([len(r) for _, r in blocks])
+    parts = [bounds[end - len(r) : end] for end, (_, r) in zip(ends.tolist(), blocks, strict=True)]
+    return Quotients(high[order], low[order], error[order], parts, order)
+
+
+def _joined(blocks: Sequence[Array]) -> Array:
+    """Matrices one below the other."""
+    return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concatenate(blocks)
 
 
 def gram_defect(x: Array) -> Array:
     """Return bounds of the row sums of |XᴴX - I|."""
     n, size = x.shape[1], magnitude(x)
-    error = up(apply(size.T, apply(size)) * classical_error(x.T)) + 8 * n * len(x) * ETA
-    return plus(from_one(classical(x.conj().T, x))(), error)
+    error = apply(size.T, apply(size)) * classical_error(x.T)
+    return plus(from_one(classical(x.conj().T, x))(), error, 8 * n * len(x) * ETA)
 
 
 def defect(vectors: Words) -> float:
     """Return a bound of ‖XᴴX - I‖∞, which bounds ‖x_i‖² - 1 and 1 - σ_min(X)², too."""
     x, *others = vectors
-    size, low = magnitude(x), plus(namespace(x).zeros(x.shape), *map(magnitude, others))
+    if not others:
+        return largest(gram_defect(x))
+    size, low = magnitude(x), plus(*map(magnitude, others))
     of_low = plus(apply(size.T, apply(low)), apply(low.T, apply(plus(size, low))))
     return largest(plus(gram_defect(x), of_low))
 

@@ -30,8 +30,8 @@ def check_words(max_words: int) -> None:
 
 
 def tail(words: Sequence[Array]) -> Array:
-    """Return a bound of what rounded words leave: 2u times the last, or more than η."""
-    return up(2 * U * magnitude(words[-1]) + TINY)
+    """Return a bound of what rounded words leave, u times the last or η/2: twice as much, and more."""
+    return 2 * U * magnitude(words[-1]) + TINY
 
 
 def classical_error(a: Array) -> float:
@@ -83,7 +83,7 @@ class Single:
         d = classical(self.r, first)
 
         def bound() -> Array:
-            lost = plus(magnitude(first) * classical_error(self.r), tail(residual))
+            lost = plus(magnitude(first) * up(classical_error(self.r) + 2 * U), TINY)  # with the `tail`
             return plus(magnitude(d), apply(self.size, lost), 8 * len(d) * ETA)
 
         return d, bound

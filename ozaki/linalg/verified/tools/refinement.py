@@ -135,16 +135,18 @@ def _zeros_alone_are_left(error: Array, x: Array, relative: np.ndarray) -> bool:
     """Whether all is decided but components that may be 0, of which there are some."""
     if (relative <= DECIDED).all():
         return False
-    others = namespace(x).where(abs(x) <= error, 0.0, error)
-    return bool((relative_errors(others, x) <= DECIDED).all())
+    noise = abs(x) <= error
+    if not bool(noise.any()):
+        return False
+    return bool((relative_errors(namespace(x).where(noise, 0.0, error), x) <= DECIDED).all())
 
 
 def relative_errors(error: Array, x: Array) -> np.ndarray:
     """Return by column the largest error relative to a component, if complex its smaller part, or a floor."""
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
-    widest = xp.maximum(parts[0], parts[-1]).max(axis=0)
-    size = xp.maximum(xp.minimum(parts[0], parts[-1]), xp.maximum(FLOOR * widest, ETA))
+    floor = xp.maximum(FLOOR * reduce(xp.maximum, parts).max(axis=0), ETA)
+    size = xp.maximum(reduce(xp.minimum, parts), floor)
     return on_host((error / size).max(axis=0))
 
 

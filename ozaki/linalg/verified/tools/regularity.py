@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.cached import cached_property
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.verified.tools.preconditioner import (
     Factored,
@@ -68,10 +69,15 @@ class Regularity:
     weights: Array
     image: Array
 
+    @cached_property
+    def _share(self) -> Array:
+        """(|G|v) / (1 - γ), as a column."""
+        return up(self.image / (1 - up(self.contraction + U)))[:, None]
+
     def enclose(self, reached: Array) -> Array:
         """Return a bound of |x* - x| from one of |R(b - Ax)|, both (n, m): the inequality above."""
-        worst = up(reached / self.weights[:, None]).max(axis=0)
-        return plus(reached, up(self.image[:, None] * up(worst / (1 - up(self.contraction + U)))))
+        worst = up((reached / self.weights[:, None]).max(axis=0))
+        return plus(reached, self._share * worst, ETA)
 
 
 def prove_regular(a: Array, max_words: int) -> Regularity:
@@ -181,7 +187,7 @@ def _native(r: Array, a: Array) -> Product:
     factor = classical_error(a)
 
     def error(v: Array) -> Array:
-        return plus(up(apply(of_inverse, apply(size, v)) * factor), 8 * n * n * ETA * v.max())
+        return plus(apply(of_inverse, apply(size, v)) * factor, 8 * n * n * ETA * v.max())
 
     return Product(classical(r, a), error)
 

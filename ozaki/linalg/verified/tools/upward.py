@@ -38,9 +38,10 @@ def up(x: Any) -> Any:
 
 
 def plus(*terms: Any) -> Any:
-    """Return at least the sum of the terms.
+    """Return at least the sum of the terms, and of terms that are larger by a factor 1 + u each.
 
-    Each addition loses a factor 1 + u at most, and nothing where its result is subnormal.
+    Numbers that were rounded may be short of that factor. Each addition loses as much at most, and nothing
+    where its result is subnormal.
     """
     return reduce(operator.add, terms) * (1 + 2 * len(terms) * U) if len(terms) > 1 else terms[0]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, real_parts
 from ozaki.linalg.verified.tools.upward import U, magnitude, plus, up
+
+RELATIVE = 2.0**-50
+"""More than what a few roundings lose."""
 
 
 def renormalized(words: Sequence[Array], count: int) -> list[Array]:
@@ -40,18 +41,17 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
         (real, of_real, sure), (imaginary, of_imaginary, both) = (rounded(part, error) for part in parts)
         xp = namespace(real)
         return real + 1j * imaginary, up(xp.hypot(of_real, of_imaginary) * (1 + 8 * U)), sure & both
-    xp = namespace(words[0])
-    x, first, *low = [*_vector_sum(_vector_sum(words)), xp.zeros_like(words[0])]
+    x, first, *low = _vector_sum(_vector_sum(words if len(words) > 1 else [*words, 0 * words[0]]))
     rest = plus(error, *map(magnitude, low))
     known = error == 0  # then x is RN(x + first), also half way between two numbers
     for word in low:
         known &= word == 0
-    exact = known & (first == 0)
-    size, outward = abs(x), xp.where(x < 0, -first, first)
-    bound = xp.where(exact, 0.0, plus(rest, abs(first)))
-    above, below = xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, 0.0)
-    # Sums that are rounded to nearest are below a number of float64 only if they are before.
-    nearest = (outward + rest < above / 2) & (rest - outward < below / 2) & xp.isfinite(above)
-    zero = ~exact & (size <= bound)
-    sure = known | (~zero & nearest)
-    return xp.where(zero, 0.0, x), xp.where(zero, plus(bound, size), bound), sure
+    size, bound = abs(x), plus(rest, abs(first))
+    # No less than x* - x - first, so that sums with it are no nearer to x, although they are rounded.
+    margin = rest * (1 + RELATIVE) + abs(first) * RELATIVE
+    nearest = (x + (first + margin) == x) & (x + (first - margin) == x)
+    zero = (size <= bound) & (bound > 0)
+    if not bool(zero.any()):
+        return x, bound, known | nearest
+    where = namespace(x).where
+    return where(zero, 0.0, x), where(zero, plus(bound, size), bound), known | (~zero & nearest)
