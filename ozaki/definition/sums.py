@@ -94,6 +94,25 @@ def rounded_variance(x: Iterable[float], ddof: Fraction = Fraction(0), target: F
     return nearest(deviations / (n - ddof), target)
 
 
+def rounded_covariance(
+    x: Iterable[float], y: Iterable[float], ddof: Fraction = Fraction(0), target: Format = FP64
+) -> float:
+    """Return RN((Σxy − Σx·Σy/n) / (n − ddof)) of finite numbers, NaN where n = 0 or any is not finite.
+
+    >>> rounded_covariance([1.0, 2.0], [1e16, 1e16 + 2])
+    0.5
+    """
+    xs, ys = list(x), list(y)
+    if not xs or not all(map(isfinite, xs + ys)):
+        return nan
+    a, b = [Fraction(v) for v in xs], [Fraction(v) for v in ys]
+    products = sum((v * w for v, w in zip(a, b, strict=True)), Fraction(0))
+    deviations = products - sum(a, Fraction(0)) * sum(b, Fraction(0)) / len(xs)
+    if len(xs) <= ddof:
+        return copysign(inf, deviations) if deviations else nan
+    return nearest(deviations / (len(xs) - ddof), target)
+
+
 def rounded_weighted_mean(x: Iterable[float], w: Iterable[float], target: Format = FP64) -> float:
     """Return RN(Σwx / Σw) of finite numbers, with Σw > 0; zeros have the sign of the sum.
 

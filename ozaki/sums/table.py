@@ -408,6 +408,7 @@ COVARIANCE = Reduction(
     quotient_dtype,
     real="a covariance",
     groups_on_gpu=moments.group_covariances,
+    groups_on_cpu=groups_enclosed.covariances,
     name="group_cov",
 )
 """Of two arrays, by group alone."""

@@ -289,6 +289,14 @@ def compare_variances(draw, there) -> None:
             check(found, sums.rounded_variance(x.tolist(), Fraction(ddof), draw.format))
 
 
+def compare_covariances(draw, there) -> None:
+    for n in (1, 3, 40):
+        x, y = draw(n), draw(n)
+        for ddof in (0, 1):
+            found = ozaki.group_cov(there(np.stack([x, y])), there(np.zeros(n, int)), 1, ddof=ddof)[0, 0, 1]
+            check([found], sums.rounded_covariance(x.tolist(), y.tolist(), Fraction(ddof), draw.format))
+
+
 def compare_weighted_means(draw, there) -> None:
     for n in (1, 3, 40):
         x, w = draw(n), abs(draw(n))
@@ -348,6 +356,7 @@ COMPARISONS = {
     "sums.scaled_sum": [Comparison(compare_scaled_sums, ("float64",), on_a_gpu=False)],
     "sums.rounded_norm": [Comparison(compare_norms)],
     "sums.rounded_variance": [Comparison(compare_variances)],
+    "sums.rounded_covariance": [Comparison(compare_covariances)],
     "sums.rounded_weighted_mean": [Comparison(compare_weighted_means)],
     "sums.rounded_weighted_variance": [Comparison(compare_weighted_variances)],
     "products.product": [

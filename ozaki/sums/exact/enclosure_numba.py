@@ -30,6 +30,9 @@ With u = 2**-53, r² is at most u²·d². It is left out. Numbers of at most 3·
 there is a weight. That makes 7·u².
 """
 
+UNDERFLOW = 2.0**-1060
+"""More than products of rounding errors lose below the range; less than what sums of products show."""
+
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 
@@ -193,6 +196,44 @@ def correlated(x, y, single, sums, result):
     return undecided
 
 
+@inlined
+def _mean(xs):
+    """The mean m of n numbers, rounded, t = Σx − n·m, and a bound of what that is wrong by."""
+    n, high, low, unknown = np.float64(len(xs)), 0.0, 0.0, 0.0
+    for j in range(len(xs)):
+        high, low, unknown = add(np.float64(xs[j]), high, low, unknown, False)
+    mean = high / n
+    total, below = two_sum(high, -n * mean)
+    more = low - fma(n, mean, -n * mean)
+    unknown += (abs(total) + abs(below) + abs(low) + abs(more)) * RELATIVE
+    return mean, total + (below + more), unknown
+
+
+@inlined
+def rounded_covariance(xs, ys, divisor, single):
+    """What Σ(x − mean)·(y − mean)/divisor rounds to, or NaN.
+
+    As in `rounded_variances`: Σ(d + r)·(e + s) − t·v/n, where |r| <= u·|d| and |s| <= u·|e|, so that what
+    `SQUARED` allows for r·s and roundings is at most 5·u²·|d·e|.
+    """
+    n, products, rest, error = np.float64(len(xs)), 0.0, 0.0, 0.0
+    (mean, t, open_t), (other, v, open_v) = _mean(xs), _mean(ys)
+    for j in range(len(xs)):
+        (d, r), (e, s) = two_sum(np.float64(xs[j]), -mean), two_sum(np.float64(ys[j]), -other)
+        products, rest, error = add_product(d, e, products, rest, error, False)
+        if r != 0 or s != 0:
+            rest, lost = two_sum(rest, d * s + r * e)
+            error += abs(lost) + abs(d * e) * SQUARED
+    if (t != 0 or open_t != 0) and (v != 0 or open_v != 0):
+        product = t * v / n
+        error += (abs(t) * open_v + (abs(v) + open_v) * open_t) / n + abs(product) * RELATIVE + UNDERFLOW
+        products, lost = two_sum(products, -product)
+        rest, lost = two_sum(rest, lost)
+        error += abs(lost)
+    products, rest = two_sum(products, rest)
+    return rounded(*divided_by(products, rest, error, divisor), single)
+
+
 def rounded_variances(x, divisor, root, single, result):
     """Write Σ(x − mean)²/divisor of rows, or its root; return how many are undecided, which are NaN.
 
@@ -203,20 +244,14 @@ def rounded_variances(x, divisor, root, single, result):
     """
     undecided, n = 0, np.float64(x.shape[1])
     for i in range(len(x)):
-        xs, high, low, unknown = x[i], 0.0, 0.0, 0.0
-        for j in range(len(xs)):
-            high, low, unknown = add(np.float64(xs[j]), high, low, unknown, False)
-        mean = high / n
+        xs = x[i]
+        mean, t, unknown = _mean(xs)
         squares, rest, error = 0.0, 0.0, 0.0
         for j in range(len(xs)):
             d, r = two_sum(np.float64(xs[j]), -mean)
             squares, rest, error = add_product(d, d, squares, rest, error, False)
             rest, lost = two_sum(rest, 2 * d * r)
             error += abs(lost) + d * d * SQUARED
-        total, below = two_sum(high, -n * mean)
-        more = low - fma(n, mean, -n * mean)
-        t = total + (below + more)
-        unknown += (abs(total) + abs(below) + abs(low) + abs(more)) * RELATIVE
         square = t * t / n
         error += (2 * abs(t) + unknown) * unknown / n + square * RELATIVE
         squares, lost = two_sum(squares, -square)

@@ -1,4 +1,4 @@
-"""Sums, means and variances by group of few numbers, rounded in one compiled pass.
+"""Sums, means, variances and covariances by group of few numbers, rounded in one compiled pass.
 
 `groups_enclosed_numba` has the loops. What their bounds do not decide, exact sums by group do.
 """
@@ -38,10 +38,20 @@ def variances(
     x: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding, ddof: Fraction
 ) -> np.ndarray | None:
     """Return variances by group, or their roots; None as `totals`."""
-    if x.dtype.kind == "c" or ddof.denominator > 1 or abs(ddof) > ENCLOSED_GROUPS:
+    if x.dtype.kind == "c" or not _is_small(ddof):
         return None
     options = int(ddof), rounding.root, rounding.target.precision == 24
     return _by_group("enclosed_group_variances", [x], labels, groups, rounding, *options)
+
+
+def covariances(
+    x: np.ndarray, y: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding, ddof: Fraction
+) -> np.ndarray | None:
+    """Return covariances of real numbers by group; None as `totals`."""
+    if not _is_small(ddof):
+        return None
+    options = int(ddof), rounding.target.precision == 24
+    return _by_group("enclosed_group_covariances", [x, y], labels, groups, rounding, *options)
 
 
 def averages(
@@ -52,6 +62,10 @@ def averages(
         return None
     single = rounding.target.precision == 24
     return _by_group("enclosed_group_averages", [x, w], labels, groups, rounding, single)
+
+
+def _is_small(ddof: Fraction) -> bool:
+    return ddof.denominator == 1 and abs(ddof) <= ENCLOSED_GROUPS
 
 
 def _integers(arrays: list[np.ndarray]) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.runtime.jit import inlined
-from ozaki.sums.exact.enclosure_numba import rounded_sums, rounded_variances
+from ozaki.sums.exact.enclosure_numba import rounded_covariance, rounded_sums, rounded_variances, special
 from ozaki.sums.exact.rows import LANES
 from ozaki.sums.exact.weighted_numba import weighted_means
 
 EQUALS = {
     "enclosed_group_sums": "sums.rounded_sum",
     "enclosed_group_variances": "sums.rounded_variance",
+    "enclosed_group_covariances": "sums.rounded_covariance",
     "enclosed_group_averages": "sums.rounded_weighted_mean",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
@@ -82,6 +83,26 @@ def enclosed_group_variances(x, labels, ddof, root, single, ends, rows, result):
             undecided += _variances(row.reshape((1, n)), divisor, root, single, result[g : g + 1])
         else:
             alone = n == 1 and ddof < 1 and row[0] - row[0] == 0
+            result[g] = 0.0 if alone else np.nan
+    return undecided
+
+
+def enclosed_group_covariances(x, y, labels, ddof, single, ends, rows, result):
+    """Write covariances by group; return how many are undecided. As `enclosed_group_variances`."""
+    if not _sorted(x, y, labels, ends, rows):
+        return -1
+    undecided = start = 0
+    for g in range(len(ends)):
+        n, xs, ys = ends[g] - start, rows[0, start : ends[g]], rows[1, start : ends[g]]
+        start = ends[g]
+        if n > 1:
+            divisor = np.float64(n - ddof)
+            value = rounded_covariance(xs, ys, divisor, single)
+            finite = special(xs, None, 0, 1) == 0 and special(ys, None, 0, 1) == 0
+            undecided += int(divisor <= 0 or (value != value and finite))
+            result[g] = value
+        else:
+            alone = n == 1 and ddof < 1 and xs[0] - xs[0] == 0 and ys[0] - ys[0] == 0
             result[g] = 0.0 if alone else np.nan
     return undecided
 

@@ -28,6 +28,7 @@ from ozaki.sums.exact.extraction_numba import (
 )
 from ozaki.sums.exact.groups_enclosed_numba import (
     enclosed_group_averages,
+    enclosed_group_covariances,
     enclosed_group_sums,
     enclosed_group_variances,
 )
@@ -95,6 +96,9 @@ SIGNATURES: dict[Callable, Callable] = {
     ),
     enclosed_group_variances: lambda x, _: int64(
         _Numbers, _Labels, int64, boolean, boolean, _Integers, _Table, _Values
+    ),
+    enclosed_group_covariances: lambda x, _: int64(
+        _Numbers, _Numbers, _Labels, int64, boolean, _Integers, _Table, _Values
     ),
     enclosed_group_averages: lambda x, _: int64(
         _Numbers, _Numbers, _Labels, boolean, _Integers, _Table, _Values
