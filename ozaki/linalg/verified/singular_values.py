@@ -64,8 +64,8 @@ def _enclosed(a: Array, lost: float) -> Enclosures:
     """The singular values of a matrix with at least as many rows as columns."""
     xp, (m, n) = namespace(a), a.shape
     all_u, values, v = approximate("svd", a)
-    v, adjoint = v.conj().T, a.conj().T
-    u = all_u[:, :n]
+    # Ascending, as the enclosures are to be.
+    v, u, values, adjoint = v[::-1].conj().T, all_u[:, :n][:, ::-1], values[::-1], a.conj().T
     blocks = [([u], residual(a, [v], [u], values)), ([v], residual(adjoint, [u], [v], values))]
     q = quotients(blocks, values)
     # The blocks of the residual of [U U; V -V]/√2 and [U⊥; 0], turned, are `first` and [`second`, AᴴU⊥].

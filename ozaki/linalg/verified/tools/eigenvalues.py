@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,14 +65,14 @@ class Quotients(NamedTuple):
 
     high, low : their two words; error : of these.
     residuals : bounds of |Ax - ρx|, a matrix for each block of the vectors.
-    order : that of the vectors, by which all of this is sorted.
+    order : that of the vectors, an index by which all of this is sorted.
     """
 
     high: Array
     low: Array
     error: Array
     residuals: list[Array]
-    order: Array
+    order: Any
 
 
 def residual(a: Array, right: Words, left: Words, values: Array) -> Array:
@@ -98,13 +99,15 @@ def quotients(blocks: Sequence[tuple[Words, Array]], values: Array) -> Quotients
     whole, of_r = plus(*map(magnitude, words)), magnitude(r)
     correction = top / bottom
     high, low = two_sum(values, correction)
-    order = xp.lexsort(xp.stack((low, high)))  # of the sums: those of equal first words by their second
+    order: Any = slice(None)
+    if not bool((high[1:] > high[:-1]).all()):
+        order = xp.lexsort(xp.stack((low, high)))  # of the sums: those of equal first words by their second
     lost = 8 * U * plus(of_r, abs(correction) * whole) + 8 * ETA
     bounds = plus(magnitude(r - correction * x), lost)[:, order]
     size = (whole * of_r).sum(axis=0) * (1 + 4 * len(x) * U) + 4 * len(x) * ETA
     error = plus(up(up(size / bottom) * 32 * U), 8 * len(x) * ETA)
-    ends = np.cumsum([len(r) for _, r in blocks])
-    parts = [bounds[end - len(r) : end] for end, (_, r) in zip(ends.tolist(), blocks, strict=True)]
+    ends = accumulate(len(r) for _, r in blocks)
+    parts = [bounds[end - len(r) : end] for end, (_, r) in zip(ends, blocks, strict=True)]
     return Quotients(high[order], low[order], error[order], parts, order)
 
 
@@ -140,13 +143,15 @@ def enclosed(
     """
     if not alpha < 0.5:
         raise NotProvedError("the vectors are not proved to be independent", np.inf, len(vectors), alpha)
-    xp, n = namespace(q.high), len(q.high)
+    xp = namespace(q.high)
     length = (1 - alpha) ** 0.5 * (1 - 8 * U)
     every = float(plus(norm / length, lost))
     epsilon = plus(norms(xp.concatenate(q.residuals), 0) / length, lost)
-    points = xp.concatenate([q.high, others])
-    order = xp.argsort(points)
-    ordered, index = points[order], xp.argsort(order)[:n]
+    ordered = xp.concatenate([others, q.high])
+    index = xp.arange(len(others), len(ordered))
+    if not bool((ordered[1:] >= ordered[:-1]).all()):
+        order = xp.argsort(ordered)
+        ordered, index = ordered[order], xp.argsort(order)[len(others) :]
     far = xp.full(1, np.inf)
     steps = xp.concatenate([far, ordered[1:] - ordered[:-1], far])
     gap = xp.minimum(steps[index], steps[index + 1]) * (1 - 8 * U) - up(2 * every + 4 * U * abs(q.high))

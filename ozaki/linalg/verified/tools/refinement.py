@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
         def residual(xs: Sequence[Array], b: Array, count: int) -> Sequence[Array]:
             return words_of_product([a], [-x for x in xs], [b], count)
 
-        return cls(residual, lambda: int(units(a).min()), words, residual_words, correction)
+        return cls(residual, cache(lambda: int(units(a).min())), words, residual_words, correction)
 
 
 class Refined(NamedTuple):
@@ -79,7 +79,7 @@ def refine(problem: Problem, b: Array) -> Refined:
         d, bound = problem.correction(residual)
         if not step:
             best = Refined([namespace(b).zeros_like(d)], namespace(b).full(d.shape, np.inf), 0)
-        else:
+        elif step > 1 or (relative_errors(abs(d), xs[0]) <= DECIDED).any():  # no bound is below |d|
             error = _exact_columns_aside(problem, xs, right, residual[0], bound())
             relative = relative_errors(error, xs[0])
             if not tried and _zeros_alone_are_left(error, xs[0], relative):

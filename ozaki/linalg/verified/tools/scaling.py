@@ -21,6 +21,9 @@ PASSES = 3
 TAME = 2.0**6
 """A ratio of largest to smallest row, and a size of both, that needs no scaling."""
 
+NEAR = 30
+"""Octaves from 1 at which right sides are not scaled."""
+
 SPREAD = 1000
 """Octaves below 1 in which float64 numbers have all of their bits, and more than that."""
 
@@ -93,16 +96,17 @@ def brought_to_one(a: Array) -> tuple[Array, int, float]:
 def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
     """Return parts of 2**-r·B, side by side, and exponents t: times 2**t they add up to it exactly.
 
-    Each part is scaled so that columns are at about 1. There are several where numbers of a column are
-    farther apart than float64 numbers can be: then a part has those within `SPREAD` octaves.
+    Each part is scaled so that columns are at about 1, if they are not near it. There are several where
+    numbers of a column are farther apart than float64 numbers can be: then a part has those within `SPREAD`
+    octaves.
     """
     xp, rest = namespace(b), b
     parts: list[Array] = []
     exponents: list[Array] = []
     while not parts or bool(rest.any()):
         octave = [_octaves(x) - r for x in real_parts(rest)]
-        top = xp.maximum(octave[0], octave[-1]).max(axis=0, keepdims=True)
-        t = xp.where(top > FAR_BELOW // 2, top, 0).astype(np.int32)
+        top = reduce(xp.maximum, octave).max(axis=0, keepdims=True)
+        t = xp.where((top > FAR_BELOW // 2) & (abs(top) > NEAR), top, 0).astype(np.int32)
         exponents.append(t)
         near = [e > t - SPREAD for e in octave]
         if all(bool((x | (y == 0)).all()) for x, y in zip(near, real_parts(rest), strict=True)):
@@ -156,6 +160,8 @@ def unscaled_words(
 ) -> tuple[tuple[Array, ...], Array, Array | bool]:
     """Return words times 2**exponent, the error of their sum with what is lost, and where nothing is."""
     xp, exact = namespace(error), True
+    if not bool(exponent.any()):
+        return tuple(words), error, True
     total = xp.ldexp(error, exponent)
     smaller = xp.ldexp(total, -exponent) < error
     total = xp.where(smaller, up(total), total) if bool(smaller.any()) else total
