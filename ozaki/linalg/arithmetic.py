@@ -6,6 +6,8 @@ both are real operations, each of which rounds once.
 
 from __future__ import annotations
 
+from math import frexp
+
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, real_parts
@@ -65,8 +67,10 @@ def times_powers(x: Array, exponents: Array) -> Array:
 
 def larger_parts(x: Array) -> Array:
     """Return the magnitudes of the larger parts of numbers."""
+    if x.dtype.kind != "c":
+        return abs(x)
     a, b = abs(x.real), abs(x.imag)
-    return namespace(x).where(a > b, a, b) if x.dtype.kind == "c" else a
+    return namespace(x).where(a > b, a, b)
 
 
 def exponents_of(x: Array) -> Array:
@@ -77,8 +81,7 @@ def exponents_of(x: Array) -> Array:
 
 def scaled_to_one(a: Array) -> tuple[Array, int]:
     """Return A·2**-e, whose largest number is between 1/2 and 1, and e. What is subnormal is rounded."""
-    largest = larger_parts(a).max() if a.size else namespace(a).zeros(())
-    exponent = int(exponents_of(largest))
+    _, exponent = frexp(float(larger_parts(a).max())) if a.size else (0.0, 0)
     return times_powers(a, -exponent), exponent
 
 
