@@ -41,5 +41,13 @@ __device__ bool one_number(double low, double high) {
   return __float_as_uint(narrowed(low - fabs(low) * 0x1p-52)) == __float_as_uint(narrowed(high + fabs(high) * 0x1p-52));
 }
 
+// A sum rounded to float32; whether that is in doubt.
+__device__ bool narrowed_sum(const Sum& sum, double& value) {
+  const double low = sum.low - sum.lost * 1.01, high = sum.low + sum.lost * 1.01;
+  const bool exact = low == 0 && high == 0, finite = fabs(sum.high) < INFINITE;
+  value = exact || !finite ? sum.high : sum.high + sum.low; // -0, too
+  return finite && !exact && !one_number(sum.high + low, sum.high + high);
+}
+
 // A sum of products of float32 numbers.
 typedef Exact<10, -298> ExactProducts;

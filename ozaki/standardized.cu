@@ -187,11 +187,8 @@ extern "C" __global__ void __launch_bounds__(TEAM) slopes_of_channels(
     float total[SUMS];
     for (int k = 0; k < SUMS; k++) {
       const Sum sum = part.all(sums + k * s.channels * s.parts);
-      const double low = sum.low - sum.lost * 1.01, high = sum.low + sum.lost * 1.01;
-      const bool exact = low == 0 && high == 0, finite = fabs(sum.high) < INFINITE;
-      double value = finite ? sum.high + sum.low : sum.high;
-      if (exact) value = sum.high; // -0, too
-      if (somewhere(finite && !exact && !one_number(sum.high + low, sum.high + high))) {
+      double value;
+      if (somewhere(narrowed_sum(sum, value))) {
         ExactProducts again = {};
         part.each_of_channel([&](long long i) { again.add(Terms(g[i], x[i], mean, r, weight, part.c).term(k)); });
         value = sum_of_team(again).mean(1, 24, -149);

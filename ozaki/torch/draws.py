@@ -219,6 +219,7 @@ def dropout(settings: Settings, x: Tensor, p: float, train: bool) -> Tensor | No
     one, share = (torch.scalar_tensor(number, dtype=x.dtype) for number in (1.0, 1 - p))
     scale = one / share
     if x.dtype is torch.float32:
+        settings.count("bernoulli")
         value = np.float32(scale.item())
         return x * _drawn(x, None, lambda rng: scaled_bernoulli(rng, 1 - p, value, tuple(x.shape)))
     return x * torch.empty_like(x).bernoulli_(1 - p).mul_(scale)

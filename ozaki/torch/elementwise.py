@@ -129,7 +129,8 @@ def _quotient(settings: Settings, x: Tensor, y: Tensor, *, rounding_mode: str | 
     """x / y for a number y, by which a GPU's kernel multiplies with the reciprocal."""
     if y.dim() or not y.is_cpu or y.is_complex():
         return None
-    return torch.div(x, y.to(x.device, x.dtype), rounding_mode=rounding_mode)
+    number = torch.full((), y.to(x.dtype).item(), dtype=x.dtype, device=x.device)  # which waits for nothing
+    return torch.div(x, number, rounding_mode=rounding_mode)
 
 
 def _power(settings: Settings, x: Tensor, exponent: float) -> Tensor | None:

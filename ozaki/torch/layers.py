@@ -25,6 +25,7 @@ from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
+from ozaki.sums_of_rows import sums_of_rows
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.norms import normalized, normalized_rows, slope, sum_of_products
@@ -220,13 +221,26 @@ def _embedding_slope(
     if by_frequency:
         return None
     columns, at = g.shape[-1], indices.reshape(-1)
-    every, kept = g.reshape(-1, columns), at != padding
+    every = g.reshape(-1, columns)
+    if settings.part is None and g.is_cuda and g.dtype is torch.float32:
+        return _sums_by_row(every, at, rows, padding)
+    kept = at != padding
     values, at = every[kept], at[kept]
     places = at[:, None] * columns + torch.arange(columns, device=g.device)
     result = _added(g.new_zeros(rows, columns), places, values)
     # What is looked up once for all samples has a gradient that is a sum over them.
     if settings.part is not None and indices.dim() and len(indices) == settings.part.samples:
         settings.note(result, partial(_add_at, places.reshape(-1), values.reshape(-1)), (g,))
+    return result
+
+
+def _sums_by_row(values: Tensor, at: Tensor, rows: int, padding: int) -> Tensor:
+    """Return the sums of rows that have one index, on a GPU, without waiting for it."""
+    order = torch.argsort(at, stable=True)
+    starts = torch.searchsorted(at[order], torch.arange(rows + 1, dtype=at.dtype, device=at.device))
+    result = of_arrays(sums_of_rows, values.contiguous(), order, starts)
+    if 0 <= padding < rows:
+        result[padding] = 0
     return result
 
 
