@@ -6,8 +6,6 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) rows(
     const T* x, T* out, const unsigned* marked, long long count, long long n,
     long long keeps) {
   extern __shared__ double powers[];
-  __shared__ Largest maxima[MOST_THREADS];
-  __shared__ Sum sums[MOST_THREADS];
   if (marked && !marked[0]) return;
   int team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM, teams = blockDim.x / TEAM;
   double* kept = keeps ? powers + team * n : nullptr;
@@ -16,8 +14,8 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) rows(
     for (unsigned left = marked ? marked[1 + s] : 1; left; left &= left - 1) {
       const long long r = marked ? 32 * s + __ffs(left) - 1 : s;
       const T* numbers = x + r * n;
-      Row row(together(largest_of(numbers, n, lane), maxima + team * TEAM, lane), n);
-      Sum sum = together(sum_of(numbers, n, lane, row, kept), sums + team * TEAM, lane);
+      Row row(together(largest_of(numbers, n, lane)), n);
+      Sum sum = together(sum_of(numbers, n, lane, row, kept));
       row.close(sum, numbers, n, lane);
       if (KIND != LOGSUMEXP) results(numbers, out + r * n, n, lane, row, kept);
       else if (lane == 0) out[r] = result(row);

@@ -44,6 +44,15 @@ struct Sum {
 
 typedef Exact<18, -1086> ExactSum;  // of up to 2**63 powers
 
+__device__ Largest exchanged(const Largest& mine, int other) {
+  return {exchanged(mine.top, other), exchanged(mine.second, other), exchanged((int)mine.nan, other) != 0};
+}
+__device__ Sum exchanged(const Sum& mine, int other) {
+  Sum result = {{0, 0, 0}, exchanged(mine.lost, other)};
+  for (int i = 0; i < WORDS; i++) result.word[i] = exchanged(mine.word[i], other);
+  return result;
+}
+
 #define NOTHING_LARGE {-INFINITE, -INFINITE, false}
 #define NOTHING_SUMMED {{0, 0, 0}, 0}
 
@@ -121,31 +130,11 @@ struct Row {
     ExactSum sum = {};
     for (long long i = lane; i < n; i += TEAM)
       if (counts(widened(x[i]))) sum.add(exponential(widened(x[i]), largest));
-    sum = sum_of_team(sum);
+    sum = together(sum);
     if (KIND != SOFTMAX && !alone) sum.add(-1.0);
     return sum.mean(1, 53, -1074);
   }
 };
-
-// A team of one thread does not meet: its neighbours may have no row left.
-__device__ void meet() {
-  if (TEAM == 1) return;
-  if (TEAM <= 32) __syncwarp();
-  else __syncthreads();
-}
-
-// What the threads of a team have, put together in the first element of the team's part of `room`.
-template <class V> __device__ V together(V mine, V* room, int lane) {
-  room[lane] = mine;
-  for (int half = TEAM / 2; half; half /= 2) {
-    meet();
-    if (lane < half) room[lane].add(room[lane + half]);
-  }
-  meet();
-  V result = room[0];
-  meet();
-  return result;
-}
 
 // Of n numbers of a row those that fall to one thread: their largest, their powers' sum, their results.
 __device__ Largest largest_of(const T* x, long long n, int lane) {

@@ -21,7 +21,7 @@ template <int WORDS, int UNIT> struct Exact {
   __device__ double mean(unsigned n, int precision, int smallest, unsigned other = 1) const {
     u64 ratio[WORDS + 2] = {};
     const bool negative = (long long)word[WORDS - 1] < 0;
-    for (int i = 0; i < WORDS; i++) ratio[i + 2] = word[i];
+    FOR_WORDS(i, WORDS) ratio[i + 2] = word[i];
     if (negative) negate_words<WORDS + 2>(ratio);
     const unsigned left = divide_words<WORDS + 2>(ratio, n), more = divide_words<WORDS + 2>(ratio, other);
     if (left || more) ratio[0] |= 1; // below all that is rounded
@@ -32,10 +32,6 @@ template <int WORDS, int UNIT> struct Exact {
 
 template <int WORDS, int UNIT> __device__ Exact<WORDS, UNIT> exchanged(const Exact<WORDS, UNIT>& mine, int other) {
   Exact<WORDS, UNIT> result;
-  for (int i = 0; i < WORDS; i++) result.word[i] = exchanged(mine.word[i], other);
+  FOR_WORDS(i, WORDS) result.word[i] = exchanged(mine.word[i], other);
   return result;
-}
-
-template <class Sum> __device__ Sum sum_of_team(const Sum& mine) {
-  return of_team(mine, [](Sum a, const Sum& b) { return a.add(b), a; });
 }

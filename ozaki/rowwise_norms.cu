@@ -23,7 +23,7 @@ __device__ __noinline__ double exact_mean(const float* numbers, double centre, i
     const double number = widened(numbers[i]) - centre;
     SQUARES ? sum.add_square(number) : sum.add(number);
   }
-  return sum_of_team(sum).mean(n, precision, precision == 24 ? -149 : -1074);
+  return together(sum).mean(n, precision, precision == 24 ? -149 : -1074);
 }
 
 // The mean of a row's numbers less `centre`, x, or of their squares.
@@ -74,7 +74,7 @@ __device__ double mean_of(const double (&x)[NUMBERS], const float* numbers, doub
     double number = widened(numbers[i]) - centre;
     SQUARES ? careful.add_square(number) : careful.add(number);
   }
-  careful = sum_of_team(careful);
+  careful = together(careful);
   double again;
   bool undecided = rounded_mean(careful.high, careful.low, careful.lost * 1.01, n, inverse, again);
   if (somewhere(doubt && undecided)) again = exact_mean<SQUARES>(numbers, centre, n, lane, here, 53);

@@ -13,29 +13,26 @@ struct Part {
   }
 };
 
-template <class V> __device__ V all_of(const V* found, long long parts, V all, V* room) {
+template <class V> __device__ V all_of(const V* found, long long parts, V all) {
   for (long long i = threadIdx.x; i < parts; i += TEAM) all.add(found[i]);
-  return together(all, room, threadIdx.x);
+  return together(all);
 }
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) largest_of_parts(
     const T* x, Largest* most, long long count, long long n, long long parts, long long size) {
-  __shared__ Largest maxima[TEAM];
   for (long long p = blockIdx.x; p < count * parts; p += gridDim.x) {
     Part part(p, n, parts, size);
-    Largest found = together(largest_of(x + part.at, part.n, threadIdx.x), maxima, threadIdx.x);
+    Largest found = together(largest_of(x + part.at, part.n, threadIdx.x));
     if (threadIdx.x == 0) most[p] = found;
   }
 }
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) sums_of_parts(
     const T* x, const Largest* most, Sum* sum, long long count, long long n, long long parts, long long size) {
-  __shared__ Largest maxima[TEAM];
-  __shared__ Sum sums[TEAM];
   for (long long p = blockIdx.x; p < count * parts; p += gridDim.x) {
     Part part(p, n, parts, size);
-    Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE, maxima), n);
-    Sum found = together(sum_of(x + part.at, part.n, threadIdx.x, row, nullptr), sums, threadIdx.x);
+    Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE), n);
+    Sum found = together(sum_of(x + part.at, part.n, threadIdx.x, row, nullptr));
     if (threadIdx.x == 0) sum[p] = found;
   }
 }
@@ -43,13 +40,11 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) sums_of_parts(
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) results_of_parts(
     const T* x, const Largest* most, const Sum* sum, T* out, long long count, long long n, long long parts,
     long long size) {
-  __shared__ Largest maxima[TEAM];
-  __shared__ Sum sums[TEAM];
   for (long long p = blockIdx.x; p < count * parts; p += gridDim.x) {
     Part part(p, n, parts, size);
     if (KIND == LOGSUMEXP && p != part.first) continue;
-    Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE, maxima), n);
-    row.close(all_of<Sum>(sum + part.first, parts, NOTHING_SUMMED, sums), x + part.row * n, n, threadIdx.x);
+    Row row(all_of<Largest>(most + part.first, parts, NOTHING_LARGE), n);
+    row.close(all_of<Sum>(sum + part.first, parts, NOTHING_SUMMED), x + part.row * n, n, threadIdx.x);
     if (KIND != LOGSUMEXP) results(x + part.at, out + part.at, part.n, threadIdx.x, row, nullptr);
     else if (threadIdx.x == 0) out[part.row] = result(row);
   }

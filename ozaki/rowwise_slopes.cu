@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128) softmax_sl
       ExactProducts exact = {};
 #pragma unroll 1
       for (int i = lane; i < here; i += TEAM) exact.add(widened(y[r * n + i]) * widened(g[r * n + i]));
-      const double again = sum_of_team(exact).mean(1, 24, -149);
+      const double again = together(exact).mean(1, 24, -149);
       if (doubt) sum = again;
     }
     const float total = canonical<float>(sum);

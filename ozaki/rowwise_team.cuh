@@ -25,3 +25,8 @@ template <class V, class Join> __device__ V of_team(V mine, Join join) {
 __device__ double sum_of_team(double x) {
   return of_team(x, [](double a, double b) { return a + b; });
 }
+
+// The same of what has a function to add another.
+template <class V> __device__ V together(const V& mine) {
+  return of_team(mine, [](V a, const V& b) { return a.add(b), a; });
+}

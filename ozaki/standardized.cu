@@ -1,54 +1,19 @@
-#include "ozaki/rowwise_means.cuh"
+#include "ozaki/channels.cuh"
 
-// Channels of (samples, channels, length) float32 arrays, standardized, and the derivatives of that. A channel is
-// divided among blocks, a kernel a step: what a step finds in a part is put together by every block that takes the next
-// one. Sums are of two words, with a bound of what these lose, and exact where that leaves a rounding open.
+// Channels of float32 arrays, standardized.
 //
 // Printed before this file: TEAM, a power of two, the threads of a block; WEIGHT and BIAS, whether there are some; and
 // texts of rsqrt, `quick_rsqrt` and `longer_rsqrt`.
 
-struct ChannelShape {
-  long long samples, channels, length, parts, size; // `size` numbers of a channel are a part, but for the last one
-};
-
-// Numbers, less than 2**32 of them, and their means are multiples of 2**-233: a mean that is not 0 is at least 2**-181.
+// Numbers, less than 2**31 of them, and their means are multiples of 2**-233: a mean that is not 0 is at least 2**-181.
 typedef Exact<13, -480> ExactSum;
-
-#define NOTHING {-0.0, 0, 0} // a sum is -0 where all terms are
-
-// Part p of all. `each` calls a function of the places of its numbers, or those of all the channel.
-struct Part {
-  const ChannelShape& s;
-  long long c, first, last, n;
-
-  __device__ Part(const ChannelShape& shape, long long p) : s(shape), c(p / s.parts), n(s.samples * s.length) {
-    first = p % s.parts * s.size, last = min(first + s.size, n);
-  }
-  template <class F> __device__ void each(long long from, long long to, F f) const {
-    for (unsigned i = from + threadIdx.x; i < to; i += TEAM) {
-      const unsigned sample = i / (unsigned)s.length;
-      f((sample * s.channels + c) * s.length + (i - sample * (unsigned)s.length));
-    }
-  }
-  template <class F> __device__ void each(F f) const { each(first, last, f); }
-  template <class F> __device__ void each_of_channel(F f) const { each(0, n, f); }
-  // The sum of what has been found in all parts of the channel.
-  __device__ Sum all(const Sum* found) const {
-    Sum sum = NOTHING;
-    for (long long i = threadIdx.x; i < s.parts; i += TEAM) sum.add(found[c * s.parts + i]);
-    return sum_of_team(sum);
-  }
-  __device__ bool is_first() const { return first == 0 && threadIdx.x == 0; }
-};
-
-#define EACH_PART(p) for (long long p = blockIdx.x; p < s.channels * s.parts; p += gridDim.x)
 
 extern "C" __global__ void __launch_bounds__(TEAM) sums_of_channels(const float* x, Sum* sums, ChannelShape s) {
   EACH_PART(p) {
     const Part part(s, p);
     Sum sum = NOTHING;
     part.each([&](long long i) { sum.add(widened(x[i])); });
-    sum = sum_of_team(sum);
+    sum = together(sum);
     if (threadIdx.x == 0) sums[p] = sum;
   }
 }
@@ -61,7 +26,7 @@ __device__ __noinline__ double exact_mean(const Part& part, const float* x, doub
     const double number = widened(x[i]) - centre;
     SQUARES ? sum.add_square(number) : sum.add(number);
   });
-  return sum_of_team(sum).mean(part.n, precision, precision == 24 ? -149 : -1074);
+  return together(sum).mean(part.n, precision, precision == 24 ? -149 : -1074);
 }
 
 template <bool SQUARES> __device__ double mean_of(const Part& part, const Sum& sum, const float* x, double centre) {
@@ -80,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(TEAM) squares_of_channels(
     const double mean = mean_of<false>(part, part.all(sums), x, 0);
     Sum sum = NOTHING;
     part.each([&](long long i) { sum.add_square(widened(x[i]) - mean); });
-    sum = sum_of_team(sum);
+    sum = together(sum);
     if (threadIdx.x == 0) squares[p] = sum;
     if (part.is_first()) means[part.c] = mean;
   }
@@ -98,7 +63,7 @@ __device__ __noinline__ double exact_variance(const Part& part, const float* x) 
   Exact<5, -149> sum = {};
   ExactProducts squares = {};
   part.each_of_channel([&](long long i) { sum.add(widened(x[i])), squares.add_square(widened(x[i])); });
-  sum = sum_of_team(sum), squares = sum_of_team(squares);
+  sum = together(sum), squares = together(squares);
   u64 times_n[11], square[10];
   const u64 n = part.n;
   if ((long long)sum.word[4] < 0) negate_words<5>(sum.word);
@@ -142,64 +107,5 @@ extern "C" __global__ void __launch_bounds__(TEAM) results_of_channels(
       moments[part.c] = of_mean, moments[s.channels + part.c] = canonical<float>(scale);
       moments[2 * s.channels + part.c] = of_squares;
     }
-  }
-}
-
-// Of y = (x - m)·r, or x itself without means, and h, a gradient times a weight.
-struct Terms {
-  float h, y, gradient;
-
-  __device__ Terms(float g, float x, const float* mean, float scale, const float* weight, long long c)
-      : h(WEIGHT ? mul32(g, weight[c]) : g), y(mean ? mul32(sub32(x, mean[c]), scale) : x), gradient(g) {}
-  __device__ double term(int k) const {
-    const double factor = widened(k < 2 ? h : gradient);
-    return k % 2 ? factor : factor * widened(y);
-  }
-};
-
-#define SUMS 4 // Σ h·y, Σ h, Σ g·y, Σ g: `term` has their terms
-
-extern "C" __global__ void __launch_bounds__(TEAM) sums_of_slopes(
-    const float* g, const float* x, const float* weight, const float* mean, const float* scale, Sum* sums, ChannelShape s) {
-  EACH_PART(p) {
-    const Part part(s, p);
-    const float r = scale[part.c];
-    Sum sum[SUMS] = {NOTHING, NOTHING, NOTHING, NOTHING};
-    part.each([&](long long i) {
-      const Terms terms(g[i], x[i], mean, r, weight, part.c);
-#pragma unroll
-      for (int k = 0; k < SUMS; k++) sum[k].add(terms.term(k));
-    });
-#pragma unroll
-    for (int k = 0; k < SUMS; k++) {
-      sum[k] = sum_of_team(sum[k]);
-      if (threadIdx.x == 0) sums[k * s.channels * s.parts + p] = sum[k];
-    }
-  }
-}
-
-extern "C" __global__ void __launch_bounds__(TEAM) slopes_of_channels(
-    const float* g, const float* x, const float* weight, const float* mean, const float* scale, const Sum* sums,
-    float* of_x, float* of_affine, ChannelShape s) {
-  EACH_PART(p) {
-    const Part part(s, p);
-    const float r = scale[part.c];
-    float total[SUMS];
-    for (int k = 0; k < SUMS; k++) {
-      const Sum sum = part.all(sums + k * s.channels * s.parts);
-      double value;
-      if (somewhere(narrowed_sum(sum, value))) {
-        ExactProducts again = {};
-        part.each_of_channel([&](long long i) { again.add(Terms(g[i], x[i], mean, r, weight, part.c).term(k)); });
-        value = sum_of_team(again).mean(1, 24, -149);
-      }
-      total[k] = canonical<float>(value);
-    }
-    const float of_product = div32(total[0], (float)part.n), of_total = div32(total[1], (float)part.n);
-    part.each([&](long long i) {
-      const Terms terms(g[i], x[i], mean, r, weight, part.c);
-      of_x[i] = mul32(sub32(sub32(terms.h, of_total), mul32(terms.y, of_product)), r);
-    });
-    if (part.is_first()) of_affine[part.c] = total[2], of_affine[s.channels + part.c] = total[3];
   }
 }

@@ -1,4 +1,4 @@
-"""Channels of float32 arrays on a GPU, standardized, and the derivatives: `standardized.cu`'s kernels.
+"""Channels of float32 arrays on a GPU, standardized, and the derivatives: `standardized*.cu`'s kernels.
 
 Nothing waits for the GPU: where a rounding is open a sum is taken again, with nothing lost, by the kernel.
 """
@@ -18,7 +18,7 @@ from multiword.runtime.kernels import Struct, expanded, from_text, members
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
 
-MOST = 1 << 32
+MOST = 1 << 31
 """Numbers that a channel has fewer of."""
 
 _FEW, _TEAMS = 1024, (32, 256)
@@ -34,7 +34,7 @@ _NONE = np.uint64(0)
 
 
 class ChannelShape(Struct):
-    """`standardized.cu`'s."""
+    """`channels.cuh`'s."""
 
     _fields_ = members(ctypes.c_longlong, "samples", "channels", "length", "parts", "size")
 
@@ -44,7 +44,7 @@ def standardize(x: Array, eps: float, weight: Array | None, bias: Array | None) 
 
     These are the means, the inverse deviations and the variances, with one degree of freedom less, (3, c).
     """
-    shape, launch = _launches(x, weight, bias)
+    shape, launch = _launches(x, "standardized.cu", WEIGHT=weight, BIAS=bias)
     xp, per_part = namespace(x), (shape.channels * shape.parts, _SUM)
     sums, squares = xp.empty(per_part), xp.empty(per_part)
     means, moments = xp.empty(shape.channels), empty_result(x, (3, shape.channels), x.dtype)
@@ -62,7 +62,7 @@ def slopes(g: Array, x: Array, weight: Array | None, mean: Array | None, scale: 
     g : (n, c, l), the derivative of the result: of y = (x − mean)·scale, times a weight, plus a bias.
     mean : None where x is y already.
     """
-    shape, launch = _launches(x, weight, None)
+    shape, launch = _launches(x, "standardized_slopes.cu", WEIGHT=weight)
     sums = namespace(x).empty((4, shape.channels * shape.parts, _SUM))
     of_x, of_affine = empty_result(x, x.shape, x.dtype), empty_result(x, (2, shape.channels), x.dtype)
     arguments = g, x, *(_NONE if a is None else a for a in (weight, mean)), scale, sums
@@ -71,17 +71,17 @@ def slopes(g: Array, x: Array, weight: Array | None, mean: Array | None, scale: 
     return of_x, of_affine
 
 
-def _launches(x: Array, weight: Array | None, bias: Array | None) -> tuple[ChannelShape, Any]:
-    """Return how channels are divided, and what launches a kernel of such arrays."""
+def _launches(x: Array, file: str, **given: Array | None) -> tuple[ChannelShape, Any]:
+    """Return how channels are divided, and what launches a kernel of a file, which is told what is given."""
     samples, channels, length = x.shape
     team, parts, size = division(channels, samples * length)
     shape = ChannelShape(samples=samples, channels=channels, length=length, parts=parts, size=size)
     blocks = min(channels * parts, _BLOCKS * (_TEAMS[-1] // team) * multiprocessors())
-    by_value = shape.value
-    kernels = _kernels(team, weight is not None, bias is not None, x.data.device_id)
+    by_value, options = shape.value, tuple((name, a is not None) for name, a in given.items())
 
     def launch(name: str, *arguments: Any) -> None:
-        kernels(name)((blocks,), (team,), (*arguments, by_value))
+        kernel = _kernel(file, name, team, options, x.data.device_id)
+        kernel((blocks,), (team,), (*arguments, by_value))
 
     return shape, launch
 
@@ -95,12 +95,12 @@ def division(channels: int, n: int) -> tuple[int, int, int]:
 
 
 @cache
-def _kernels(team: int, weight: bool, bias: bool, device: int) -> Any:
-    text = source(team, weight, bias)
-    return cache(lambda name: from_text(text, name, device))
+def _kernel(file: str, name: str, team: int, options: tuple[tuple[str, bool], ...], device: int) -> Any:
+    return from_text(source(file, team, **dict(options)), name, device)
 
 
-def source(team: int, weight: bool = False, bias: bool = False) -> str:
-    """Return the kernels in CUDA, for blocks of so many threads."""
-    lines = f"#define TEAM {team}\n#define WEIGHT {int(weight)}\n#define BIAS {int(bias)}\n"
-    return device_functions(rsqrt="rsqrt") + lines + expanded(Path(__file__).with_name("standardized.cu"))
+def source(file: str, team: int, **given: bool) -> str:
+    """Return the kernels of a file in CUDA, for blocks of so many threads, told what they are given."""
+    lines = "".join(f"#define {name} {int(value)}\n" for name, value in {"TEAM": team, **given}.items())
+    texts = device_functions(**({"rsqrt": "rsqrt"} if file == "standardized.cu" else {}))
+    return texts + lines + expanded(Path(__file__).with_name(file))

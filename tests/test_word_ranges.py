@@ -56,6 +56,14 @@ def test_bounds_hold_in_every_range_or_are_infinite(scheme, engine):
     assert finite >= 2  # of unscaled fp16 words few are
 
 
+@pytest.mark.parametrize("scheme", SCALED)
+def test_numbers_that_scaling_makes_too_small_have_no_bound(scheme):
+    """Beside a large one that a zero cancels: the whole result is what float32 loses of the other."""
+    a, b = np.float32([[-2.09e-32, -3.07e32]]), np.float32([[1], [0]])
+    with pytest.warns(UserWarning, match="no bound holds"):
+        assert matmul_plan(a, b, scheme=scheme).bound == math.inf
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_ordinary_numbers_keep_the_bound_of_the_scheme(scheme):
     rng = np.random.default_rng(3)

@@ -44,16 +44,20 @@ class Magnitudes:
     sums: float = 0.0
 
     @classmethod
-    def of(cls, y: Array, scheme: Scheme) -> Magnitudes:
-        """Return the statistics of vectors, (vectors, k), but those of zeros alone or with Inf or NaN."""
-        y = y[np.isfinite(y).all(axis=1) & y.any(axis=1)]
+    def of(cls, y: Array, exact: Array, scheme: Scheme) -> Magnitudes:
+        """Return the statistics of vectors, (vectors, k), but those of zeros alone or with Inf or NaN.
+
+        exact : y before float32 lost what underflows.
+        """
+        some = np.isfinite(y).all(axis=1) & exact.any(axis=1)
+        y, exact = y[some], exact[some]
         if not y.size:
             return cls((0.0,) * (scheme.words + 1))
-        magnitude = np.abs(y.astype(np.float64))
+        magnitude = np.abs(exact)
         common = np.partition(magnitude, -_common(y.shape[1]), axis=1)[:, -_common(y.shape[1])]
         with np.errstate(divide="ignore", over="ignore"):
             return cls(
-                _lost(y, magnitude, scheme),
+                _lost(y, exact, scheme),
                 float(np.sqrt((magnitude * magnitude).sum(axis=1)).max()),
                 float(1 / magnitude[magnitude > 0].min()),
                 float((1 / common).max()),
@@ -73,12 +77,12 @@ def _common(k: int) -> int:
     return -(-3 * k // 4)
 
 
-def _lost(y: Array, magnitude: Array, scheme: Scheme) -> tuple[float, ...]:
+def _lost(y: Array, exact: Array, scheme: Scheme) -> tuple[float, ...]:
     """Return ε_0 to ε_p; infinite if a word overflows."""
     if scheme.plain:
         return 0.0, 0.0
     u = FORMATS[scheme.word].unit_roundoff * (2.0 if scheme.rounding == "RZ" else 1.0)
-    rest, lost = y.astype(np.float64), [0.0]
+    rest, magnitude, lost = exact, np.abs(exact), [0.0]
     for i, word in enumerate(split_elements(y, scheme)):
         with np.errstate(invalid="ignore"):
             rest = rest - word.astype(np.float64) * scheme.step**-i
@@ -138,8 +142,12 @@ def _magnitudes(vectors: Vectors, side: int, plain: bool = False) -> Magnitudes:
     scheme = Scheme("fp64", 1) if plain else vectors.scheme
     result = Magnitudes((0.0,) * (scheme.words + 1))
     for x, of in _in_blocks((vectors.a, vectors.bt)[side], vectors.data[side]):
-        y = x if scheme.plain else scaled_on_host(vectors, side, x, of)
-        result = result.merged(Magnitudes.of(y, scheme))
+        y, exact = x, x.astype(np.float64)
+        if not scheme.plain:
+            y = scaled_on_host(vectors, side, x, of)
+            with np.errstate(invalid="ignore"):
+                exact = np.ldexp((x - of["centre"][:, None]).astype(np.float64), of["shift"][:, None])
+        result = result.merged(Magnitudes.of(y, exact, scheme))
     return result
 
 

@@ -116,8 +116,8 @@ def test_standardized_channels(cupy, shape, opened, monkeypatch):
     """With their derivatives, by quick sums, and by exact ones, which make 0 of sums of −0 alone."""
     if opened:
         text = standardized_cuda.source
-        monkeypatch.setattr(standardized_cuda, "source", lambda *a: changed(text(*a)))
-        monkeypatch.setattr(standardized_cuda, "_kernels", standardized_cuda._kernels.__wrapped__)
+        monkeypatch.setattr(standardized_cuda, "source", lambda *a, **given: changed(text(*a, **given)))
+        monkeypatch.setattr(standardized_cuda, "_kernel", standardized_cuda._kernel.__wrapped__)
     rng = np.random.default_rng([*shape])
     x, g = (numbers(rng, shape) if shape[1] == 40 else channels_of(rng, shape) for _ in range(2))
     weight, bias = rng.standard_normal((2, shape[1])).astype(np.float32)
