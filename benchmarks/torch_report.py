@@ -87,8 +87,8 @@ def rows_section(name: str) -> str:
     return section(
         f"Functions of rows and half precision, {device(data)}",
         name,
-        "Functions of float32 rows: what the GPU works, by its own clock, and a call among many, each of "
-        "which waits once for the GPU, so that the host's time counts in full.",
+        "Functions of float32 rows: what the GPU works, by its own clock, and a call among many, which "
+        "takes the host's time where that is longer: nothing waits for the GPU.",
         table(
             "function | shape | PyTorch's kernels | ours | times | PyTorch's call | ours | times", functions
         ),

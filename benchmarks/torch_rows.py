@@ -2,8 +2,8 @@
 
     python -m benchmarks.torch_rows --json benchmarks/results/torch_rows_h200.json
 
-Seconds of a call among many one after another and of a call alone, by events around it; of functions of rows,
-each of whose calls waits for the GPU once, also those that the GPU itself works, by its own clock.
+Seconds of a call among many one after another and of a call alone, by events around it; of functions of rows
+also those that the GPU itself works, by its own clock: Python takes longer for a call.
 """
 
 from __future__ import annotations

@@ -34,13 +34,13 @@ Kernel = Callable[..., tuple[Array, Array | None] | None]
 where it does not take such rows."""
 
 
-def each(x: Any, axis: Axis, out: Out, compute: Compute, kernel: Kernel, *affine: Array | None) -> Any:
+def each(x: Any, axis: Axis, out: Out, compute: Compute, kernel: Kernel, *factors: Array | None) -> Any:
     """Return as many numbers as x has, times a weight and plus a bias."""
     x, dtype = _floats(x)
     axes = tuple(sorted(axes_of(axis, x.ndim)))
     if out is not None:
         check_out(out, x, x.shape, dtype)
-    given = zip(affine, ("weight", "bias"), strict=False)
+    given = zip(factors, ("weight", "bias"), strict=False)
     of_row = [None if v is None else _along(v, name, x, axes, dtype) for v, name in given]
     return deliver(_by_rows(x, axes, compute, dtype, False, kernel, *of_row), out)
 
@@ -83,7 +83,7 @@ def _by_rows(
     dtype: np.dtype,
     reduced: bool,
     kernel: Kernel | None,
-    *affine: Array | None,
+    *given: Array | None,
 ) -> Array:
     """Return results of rows, rounded: where no kernel takes them, of as many at once as a cache holds.
 
@@ -104,7 +104,7 @@ def _by_rows(
 
     def exactly(part: Array) -> Array:
         if is_cupy(x):
-            return _affine(rounded(computed(part), dtype), *affine)
+            return affine(rounded(computed(part), dtype), *given)
         result = np.empty((len(part), 1 if reduced else n), dtype)
 
         def work(block: slice) -> None:
@@ -112,10 +112,10 @@ def _by_rows(
                 _store(computed(part[block]), result[block])
 
         over_rows(work, len(part), n, ROW_BLOCK)
-        return _affine(result, *affine)
+        return affine(result, *given)
 
     with quietly(x):
-        result = _results(rows, exactly, kernel, affine)
+        result = _results(rows, exactly, kernel, given)
     if reduced:
         return result.reshape([x.shape[a] for a in kept])
     if in_order:
@@ -127,10 +127,10 @@ def _results(
     rows: Array,
     compute: Callable[[Array], Array],
     kernel: Kernel | None,
-    affine: Sequence[Array | None],
+    given: Sequence[Array | None],
 ) -> Array:
     """Return results of rows, rounded: by a kernel where one takes them, but for what it leaves in doubt."""
-    done = kernel and kernel(rows, *affine)
+    done = kernel and kernel(rows, *given)
     if not done:
         return compute(rows)
     result, doubtful = done
@@ -151,7 +151,7 @@ def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtyp
     return namespace(values).ascontiguousarray(values).reshape(-1)
 
 
-def _affine(rows: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
+def affine(rows: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
     """Return rows times a weight, rounded, plus a bias, rounded."""
     with quietly(rows):
         if weight is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from multiword.runtime.options import axes, integer
 from ozaki import rowwise
+from ozaki.rows import affine
 from ozaki.torch.elementary import DTYPES, elementary
 from ozaki.torch.functions import check
 from ozaki.torch.operators import dot, mean, new_operator, save, sum
@@ -78,7 +79,8 @@ def layer_norm(
 ) -> Tensor:
     """Return (x − mean) / √(var + eps)·weight + bias over the last dimensions; differentiable.
 
-    As `ozaki.layer_norm`; differs in its arguments, those of `torch.nn.functional.layer_norm`.
+    As `ozaki.layer_norm`; differs in its arguments, those of `torch.nn.functional.layer_norm`. The
+    derivatives of weight and bias are exact sums, rounded once.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def _along(operator: Callable[[Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
 
 
 def _normalized(
-    operator: Callable[[Tensor, float], Tensor],
+    operator: Callable[..., Tensor],
     x: Tensor,
     shape: Sequence[int],
     weight: Tensor | None,
@@ -132,9 +134,8 @@ def _normalized(
     if not shape or {tuple(x.shape[-len(shape) :]), *others} != {shape}:
         shapes = ", ".join(f"{n} {tuple(v.shape)}" for n, v in {"x": x, **given}.items())
         raise ValueError(f"x must end in normalized_shape {shape}, and weight and bias have it; got {shapes}")
-    result = operator(x.reshape(*x.shape[: -len(shape)], prod(shape)), float(eps)).reshape(x.shape)
-    result = result if weight is None else result * weight
-    return result if bias is None else result + bias
+    affine = (None if v is None else v.reshape(-1) for v in (weight, bias))
+    return operator(x.reshape(*x.shape[: -len(shape)], prod(shape)), *affine, float(eps)).reshape(x.shape)
 
 
 def _keep_result(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -143,7 +144,11 @@ def _keep_result(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _keep_argument(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     save(ctx, inputs[0])
-    ctx.eps = inputs[-1]
+
+
+def _keep_arguments(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, _, ctx.eps = inputs
+    save(ctx, x, weight)
 
 
 def softmax_slope(y: Tensor, gradient: Tensor, product: Tensor) -> Tensor:
@@ -195,28 +200,59 @@ def _logsumexp_tangent(ctx: Any, dx: Tensor) -> Tensor:
 def _symmetric(derivative: Callable[..., Any]) -> Callable[..., Tensor]:
     """Return the tangent by a Jacobian that is its own transpose: that of the derivative."""
 
-    def tangent(ctx: Any, dx: Tensor, *_: None) -> Tensor:
-        result = derivative(ctx, dx)
-        return result[0] if isinstance(result, tuple) else result
-
-    return tangent
+    return lambda ctx, dx: derivative(ctx, dx)
 
 
-def _of_layer_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-    """r = 1/√(mean d² + eps), d = x − mean x, y = d·r."""
-    (x,), n = ctx.saved_tensors, gradient.shape[-1]
-    centred = x - mean(_wide(x), [x.dim() - 1], True).to(x.dtype)
-    scale = elementary("rsqrt", _dot(centred, centred) / n + ctx.eps)
-    y = centred * scale
-    return norm_slope(y, gradient, scale, _dot(gradient, y), n, _sum(gradient)), None
+class _Norm:
+    """A norm of layers as an operator of rows, of a weight and a bias: y·w + b, y = (x − m)·r or x·r."""
 
+    def __init__(self, name: str, centred: bool) -> None:
+        self._function, self._centred = getattr(rowwise, name), centred
+        self.operator = new_operator(
+            f"{name}(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor",
+            self._compute,
+            lambda x, *_: x.new_empty(x.shape),
+            lambda *arguments: arguments,
+            _keep_arguments,
+            self._derivative,
+            self._tangent,
+        )
 
-def _of_rms_norm(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-    """r = 1/√(mean x² + eps), y = x·r."""
-    (x,), n = ctx.saved_tensors, gradient.shape[-1]
-    scale = elementary("rsqrt", _dot(x, x) / n + ctx.eps)
-    y = x * scale
-    return norm_slope(y, gradient, scale, _dot(gradient, y), n), None
+    def _compute(self, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+        if any(v is not None and v.ndim > 1 for v in (weight, bias)):  # a batch of weights
+            return affine(self._function(x, -1, eps=eps), weight, bias)
+        return self._function(x, -1, weight, *([bias] if self._centred else []), eps=eps)
+
+    def _parts(self, ctx: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return y, r = 1/√(mean d² + eps) of d = x − m or x, and the weight."""
+        (x, weight), n = ctx.saved_tensors, ctx.saved_tensors[0].shape[-1]
+        centred = x - mean(_wide(x), [x.dim() - 1], True).to(x.dtype) if self._centred else x
+        scale = elementary("rsqrt", _dot(centred, centred) / n + ctx.eps)
+        return centred * scale, scale, weight
+
+    def _slope(self, y: Tensor, scale: Tensor, gradient: Tensor) -> Tensor:
+        """Return the derivative of x for that of y, or the tangent of y: its own transpose."""
+        total = _sum(gradient) if self._centred else None
+        return norm_slope(y, gradient, scale, _dot(gradient, y), gradient.shape[-1], total)
+
+    def _derivative(self, ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        (y, scale, weight), needed = self._parts(ctx), ctx.needs_input_grad
+        h = gradient if weight is None else gradient * weight
+        of_x = self._slope(y, scale, h) if needed[0] else None
+        rows, of_rows = (_wide(t).reshape(-1, t.shape[-1]) for t in (gradient, y))
+        of_weight = dot(rows, of_rows, 0).to(y.dtype) if needed[1] else None
+        of_bias = sum(rows, [0], False).to(y.dtype) if needed[2] else None
+        return of_x, of_weight, of_bias, None
+
+    def _tangent(self, ctx: Any, dx: Tensor | None, dw: Tensor | None, db: Tensor | None, _: None) -> Tensor:
+        y, scale, weight = self._parts(ctx)
+        of_x = None if dx is None else self._slope(y, scale, dx)
+        of_x = of_x if of_x is None or weight is None else of_x * weight
+        of_w = None if dw is None else y * dw
+        result = of_w if of_x is None else of_x if of_w is None else of_x + of_w
+        if result is None or db is None:
+            return db.expand(y.shape) if result is None and db is not None else result  # type: ignore[return-value]
+        return result + db
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -234,7 +270,6 @@ def _sum(x: Tensor) -> Tensor:
 
 def _operator(
     name: str,
-    options: str,
     keep: Callable[..., None],
     derivative: Callable[..., Any],
     tangent: Callable[..., Tensor] | None = None,
@@ -243,9 +278,9 @@ def _operator(
     reduce, function = name == "logsumexp", getattr(rowwise, name)
     kept = {"keepdims": True} if reduce else {}
     return new_operator(
-        f"{name}(Tensor x{options}) -> Tensor",
-        lambda x, *eps: function(x, -1, **kept, **dict(zip(("eps",), eps, strict=False))),
-        lambda x, *eps: x.new_empty((*x.shape[:-1], 1) if reduce else x.shape),
+        f"{name}(Tensor x) -> Tensor",
+        lambda x: function(x, -1, **kept),
+        lambda x: x.new_empty((*x.shape[:-1], 1) if reduce else x.shape),
         lambda *arguments: arguments,
         keep,
         derivative,
@@ -253,8 +288,7 @@ def _operator(
     )
 
 
-_softmax = _operator("softmax", "", _keep_result, _of_softmax)
-_log_softmax = _operator("log_softmax", "", _keep_result, _of_log_softmax, _log_softmax_tangent)
-_logsumexp = _operator("logsumexp", "", _keep_argument, _of_logsumexp, _logsumexp_tangent)
-_layer_norm = _operator("layer_norm", ", float eps", _keep_argument, _of_layer_norm)
-_rms_norm = _operator("rms_norm", ", float eps", _keep_argument, _of_rms_norm)
+_softmax = _operator("softmax", _keep_result, _of_softmax)
+_log_softmax = _operator("log_softmax", _keep_result, _of_log_softmax, _log_softmax_tangent)
+_logsumexp = _operator("logsumexp", _keep_argument, _of_logsumexp, _logsumexp_tangent)
+_layer_norm, _rms_norm = _Norm("layer_norm", True).operator, _Norm("rms_norm", False).operator

@@ -91,6 +91,31 @@ def test_gradients_of_zero_dimensions():
     assert x.grad.item() == float(ozaki.exp(np.float64(0.5)))
 
 
+@pytest.mark.parametrize("norm", [ozaki.torch.layer_norm, ozaki.torch.rms_norm])
+def test_norms_of_layers_with_weights(norm):
+    """Gradients of weights and biases are exact sums; tangents, and a batch of weights, are of the formula."""
+    generator = torch.Generator().manual_seed(5)
+    x, g = (torch.randn(3000, 6, generator=generator) for _ in range(2))
+    w, b = (torch.randn(6, generator=generator).requires_grad_() for _ in range(2))
+    given = (w, b) if norm is ozaki.torch.layer_norm else (w,)
+    norm(x, (6,), *given).backward(g)
+    centred = x - ozaki.torch.mean(x, 1, keepdim=True) if len(given) > 1 else x
+    y = centred * ozaki.torch.rsqrt(ozaki.torch.dot(centred, centred, 1)[:, None] / 6 + 1e-5)
+    assert torch.equal(w.grad, ozaki.torch.dot(g, y, 0))
+    if len(given) > 1:
+        assert torch.equal(b.grad, ozaki.torch.sum(g, 0))
+    tangents = tuple(torch.randn(6, generator=generator) for _ in given)
+    _, found = torch.func.jvp(lambda *v: norm(x, (6,), *v), tuple(v.detach() for v in given), tangents)
+    expected = y * tangents[0]
+    assert torch.equal(found, expected + tangents[1] if len(given) > 1 else expected)
+    _, found = torch.func.jvp(lambda x: norm(x, (6,), *(v.detach() for v in given)), (x,), (g,))
+    _, plain = torch.func.jvp(lambda x: norm(x, (6,)), (x,), (g,))
+    assert torch.equal(found, plain * w)
+    many = torch.randn(4, 6, generator=generator)
+    each = torch.vmap(lambda w: norm(x, (6,), w))(many)
+    assert torch.equal(each, torch.stack([norm(x, (6,), w) for w in many]))
+
+
 def test_functions_of_rows():
     """Their bits, and derivatives twice."""
     x = torch.linspace(-2, 3, 12, dtype=torch.float64).reshape(3, 4).sin().requires_grad_()
