@@ -292,6 +292,7 @@ def multiply_row(rows, i, scale, columns, scales, begin, single, results, left, 
 def multiply_side_by_side(left, right, limits, bits, width, single, out, outcomes, memory):
     """Write products as `multiply_stack` does, or leave them undecided.
 
+    bits : TO_DECIDE or EVERYTHING, or 0: no scales are raised here.
     memory : scratch memory of `needed(m, k, n)` numbers; k is below 256.
     """
     s, m, k, n = left.shape[0], left.shape[1], left.shape[2], right.shape[1]

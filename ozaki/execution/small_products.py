@@ -11,7 +11,7 @@ import numpy as np
 
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import over_rows
+from multiword.runtime.parallel import over_rows, thread_count
 from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.pairwise import tolerance
@@ -119,7 +119,7 @@ class SmallProducts:
         if k > LONGEST_COUNTED or (m + n) * k > LARGEST_SIDE_BY_SIDE:
             return False
         form, count, more = compiled(SIDE_BY_SIDE), len(rows), len(rows) % LANES
-        if (numbers := form.needed(m, k, n)) * 8 > self._workspace:
+        if (numbers := form.needed(m, k, n)) * 8 * thread_count() > self._workspace:
             return False
         count -= more if more < FEWEST_SIDE_BY_SIDE else 0
         given = self._limits, bits, self._width, self._single, target, outcomes[:count]

@@ -93,7 +93,7 @@ def test_gradients_of_zero_dimensions():
 
 @pytest.mark.parametrize("norm", [ozaki.torch.layer_norm, ozaki.torch.rms_norm])
 def test_norms_of_layers_with_weights(norm):
-    """Gradients of weights and biases are exact sums; tangents, and a batch of weights, are of the formula."""
+    """Gradients of weights and biases are exact sums; tangents, and a batch of weights, as the formula."""
     generator = torch.Generator().manual_seed(5)
     x, g = (torch.randn(3000, 6, generator=generator) for _ in range(2))
     w, b = (torch.randn(6, generator=generator).requires_grad_() for _ in range(2))

@@ -98,8 +98,10 @@ def enclosed_group_covariances(x, y, labels, ddof, single, ends, rows, result):
         if n > 1:
             divisor = np.float64(n - ddof)
             value = rounded_covariance(xs, ys, divisor, single)
-            finite = special(xs, None, 0, 1) == 0 and special(ys, None, 0, 1) == 0
-            undecided += int(divisor <= 0 or (value != value and finite))
+            if divisor <= 0:
+                undecided += 1
+            elif value != value:  # of Inf and NaN, too
+                undecided += int(special(xs, None, 0, 1) == 0 and special(ys, None, 0, 1) == 0)
             result[g] = value
         else:
             alone = n == 1 and ddof < 1 and xs[0] - xs[0] == 0 and ys[0] - ys[0] == 0
