@@ -111,9 +111,10 @@ def deviations(centred, eps, d):
 
 @inlined
 def agreed(least, greatest):
-    """Return the float32 number that both are rounded to, or NaN."""
+    """Return the float32 number that both are rounded to, or NaN, as of zeros of two signs."""
     low, high = np.float32(least), np.float32(greatest)
-    return low if low == high else np.float32(np.nan)
+    same = low == high and math.copysign(1.0, low) == math.copysign(1.0, high)
+    return low if same else np.float32(np.nan)
 
 
 OF_ROWS = void(float64, ROWS, ROW, ROW, float32[:, ::1], uint8[::1], VECTOR)

@@ -9,9 +9,13 @@ template <int WORDS, int UNIT> struct Exact {
   __device__ void add(double x) { subtract<WORDS>(word, -x, UNIT); }
   __device__ void add_square(double x) {
     const u64 bits = __double_as_longlong(x), field = bits >> 52 & 2047;
-    const u64 m = (bits & (1ull << 52) - 1) | (field ? 1ull << 52 : 0), low = m * m, high = __umul64hi(m, m);
-    const int place = 2 * ((int)max(field, 1ull) - 1075) - UNIT;
-    if (m == 0 || place >= 64 * WORDS) return; // what is not finite is another's business
+    u64 m = (bits & (1ull << 52) - 1) | (field ? 1ull << 52 : 0);
+    if (m == 0) return;
+    const int zeros = 63 - __clzll(m & -m); // at its end: UNIT divides the square of what is left
+    const int place = 2 * ((int)max(field, 1ull) - 1075 + zeros) - UNIT;
+    m >>= zeros;
+    const u64 low = m * m, high = __umul64hi(m, m);
+    if (place >= 64 * WORDS) return; // what is not finite is another's business
     add_shifted<WORDS>(word, low & (1ull << 62) - 1, place);
     add_shifted<WORDS>(word, high << 2 | low >> 62, place + 62);
   }

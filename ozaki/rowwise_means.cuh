@@ -27,7 +27,8 @@ __device__ bool rounded_mean(double high, double low, double error, double n, do
   const double q = high * inverse;
   double left = __fma_rn(-q, n, high), error_of_left = two_sum(&left, sum), rest = left * inverse;
   const bool exact = error_of_left == 0 && __fma_rn(-rest, n, left) == 0;
-  const double margin = error * inverse + (exact ? 0 : fabs(rest) * (1.0 / (1ll << 50)));
+  // Beside a `rest` that is half a unit of q the smallest error counts: the margin has to move it.
+  const double margin = error * inverse + (exact && error == 0 ? 0 : fabs(rest) * (1.0 / (1ll << 50)));
   mean = q + (rest - margin);
   return mean != q + (rest + margin);
 }
@@ -41,12 +42,12 @@ __device__ bool one_number(double low, double high) {
   return __float_as_uint(narrowed(low - fabs(low) * 0x1p-52)) == __float_as_uint(narrowed(high + fabs(high) * 0x1p-52));
 }
 
-// A sum rounded to float32; whether that is in doubt.
+// A sum rounded to float32; whether that is in doubt. What lies in its two words may cancel.
 __device__ bool narrowed_sum(const Sum& sum, double& value) {
-  const double low = sum.low - sum.lost * 1.01, high = sum.low + sum.lost * 1.01;
-  const bool exact = low == 0 && high == 0, finite = fabs(sum.high) < INFINITE;
-  value = exact || !finite ? sum.high : sum.high + sum.low; // -0, too
-  return finite && !exact && !one_number(sum.high + low, sum.high + high);
+  value = sum.high;
+  if (!(fabs(value) < INFINITE) || (sum.low == 0 && sum.lost == 0)) return false; // -0, too
+  const double rest = two_sum(&value, sum.low), margin = sum.lost * 1.01 + fabs(rest) * (1.0 / (1ll << 50));
+  return !one_number(value + (rest - margin), value + (rest + margin));
 }
 
 // A sum of products of float32 numbers.

@@ -13,7 +13,7 @@ template <class V, class Join> __device__ V of_team(V mine, Join join) {
   for (int other = min(TEAM, 32) / 2; other; other /= 2) mine = join(mine, exchanged(mine, other));
 #if TEAM > 32
   __shared__ V of_warp[TEAM / 32];
-  of_warp[threadIdx.x / 32] = mine;
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine; // others may have words that differ
   __syncthreads();
   mine = of_warp[0];
   for (int i = 1; i < TEAM / 32; i++) mine = join(mine, of_warp[i]);

@@ -75,13 +75,14 @@ __device__ __noinline__ double exact_variance(const Part& part, const float* x) 
 }
 
 // The variance of which Σ (x - mean)² is known, d = x - mean rounded, and the mean, too: with u = 2**-53 the sum misses
-// Σ (x - μ)² by at most 3u of itself and n·(u·mean)².
+// Σ (x - μ)² by at most 3u of itself and n·(u·mean)², and its two words are added.
 __device__ float variance_of(const Part& part, const Sum& squares, const float* x, double mean) {
   if (part.n == 1 || !(squares.high < INFINITE)) return canonical<float>(NOT_A_NUMBER);
-  const double shift = mean * 0x1p-53, margin = squares.high * 0x1p-50 + squares.lost + 1.01 * part.n * shift * shift;
-  double variance = squares.high / (part.n - 1);
-  const bool doubt = !one_number((squares.high - margin) / (part.n - 1), (squares.high + margin) / (part.n - 1));
-  if (somewhere(doubt && squares.high + margin != 0)) variance = exact_variance(part, x);
+  const double sum = squares.high + squares.low, shift = mean * 0x1p-53;
+  const double margin = sum * 0x1p-50 + squares.lost * 1.01 + 1.01 * part.n * shift * shift;
+  double variance = sum / (part.n - 1);
+  const bool doubt = !one_number((sum - margin) / (part.n - 1), (sum + margin) / (part.n - 1));
+  if (somewhere(doubt && sum + margin != 0)) variance = exact_variance(part, x);
   return canonical<float>(variance);
 }
 

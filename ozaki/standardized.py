@@ -93,8 +93,7 @@ def channel_slopes(
     """
     if not _on_device(g) or not _on_device(x):
         return None
-    of_x, of_affine = standardized_cuda.slopes(g, x, weight, mean, scale)
-    return of_x, *of_affine
+    return standardized_cuda.slopes(g, x, weight, mean, scale)
 
 
 def _on_device(x: Array) -> bool:

@@ -56,19 +56,22 @@ def standardize(x: Array, eps: float, weight: Array | None, bias: Array | None) 
     return y, moments
 
 
-def slopes(g: Array, x: Array, weight: Array | None, mean: Array | None, scale: Array) -> tuple[Array, Array]:
-    """Return the derivatives of x, and those of weights and of biases, Σ g·y and Σ g, as (2, c).
+def slopes(
+    g: Array, x: Array, weight: Array | None, mean: Array | None, scale: Array
+) -> tuple[Array, Array, Array]:
+    """Return the derivatives of x, those of weights, Σ g·y, and those of biases, Σ g.
 
     g : (n, c, l), the derivative of the result: of y = (x − mean)·scale, times a weight, plus a bias.
     mean : None where x is y already.
     """
     shape, launch = _launches(x, "standardized_slopes.cu", WEIGHT=weight)
     sums = namespace(x).empty((4, shape.channels * shape.parts, _SUM))
-    of_x, of_affine = empty_result(x, x.shape, x.dtype), empty_result(x, (2, shape.channels), x.dtype)
+    of_x = empty_result(x, x.shape, x.dtype)
+    of_weight, of_bias = (empty_result(x, (shape.channels,), x.dtype) for _ in range(2))
     arguments = g, x, *(_NONE if a is None else a for a in (weight, mean)), scale, sums
     launch("sums_of_slopes", *arguments)
-    launch("slopes_of_channels", *arguments, of_x, of_affine)
-    return of_x, of_affine
+    launch("slopes_of_channels", *arguments, of_x, of_weight, of_bias)
+    return of_x, of_weight, of_bias
 
 
 def _launches(x: Array, file: str, **given: Array | None) -> tuple[ChannelShape, Any]:

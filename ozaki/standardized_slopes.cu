@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(TEAM) sums_of_slopes(
 
 extern "C" __global__ void __launch_bounds__(TEAM) slopes_of_channels(
     const float* g, const float* x, const float* weight, const float* mean, const float* scale, const Sum* sums,
-    float* of_x, float* of_affine, ChannelShape s) {
+    float* of_x, float* of_weight, float* of_bias, ChannelShape s) {
   EACH_PART(p) {
     const Part part(s, p);
     const float r = scale[part.c];
@@ -59,6 +59,6 @@ extern "C" __global__ void __launch_bounds__(TEAM) slopes_of_channels(
       const Terms terms(g[i], x[i], mean, r, weight, part.c);
       of_x[i] = mul32(sub32(sub32(terms.h, of_total), mul32(terms.y, of_product)), r);
     });
-    if (part.is_first()) of_affine[part.c] = total[2], of_affine[s.channels + part.c] = total[3];
+    if (part.is_first()) of_weight[part.c] = total[2], of_bias[part.c] = total[3];
   }
 }

@@ -91,6 +91,10 @@ def test_sums_are_taken_again_where_roundings_are_undecided(tmp_path):
     assert (wrong[0] == wrong[1]).all()
     assert 0 < wrong[0][100:].sum() == wrong[0].sum()
     assert 60 < wrong[2].sum() <= 120
+    tie = np.zeros((1, 16), np.float32)
+    tie[0, [0, 4, 8]], tie[0, [1, 2]] = [1, 2.0**-53, 2.0**-149], [0.0625, -0.0625]
+    library = compiled(source("layer_norm", TEAM, 4), tmp_path)
+    assert run("layer_norm", library, tie, 0.0).tobytes() == ozaki.layer_norm(tie, 1, eps=0.0).tobytes()
     for text_of in ("quick", "longer"):
         call = f"{text_of}_rsqrt(square, scale)"
         assert left.count(call) == 1

@@ -1,5 +1,7 @@
 """Channels standardized on a GPU: the kernels without one. `tests/gpu/test_rowwise.py` has their bits."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def backward(library, g, x, weight, mean, scale, size):
     of_affine = np.empty((2, shape.channels), np.float32)
     arrays = g, x, weight, mean, scale, sums
     launched(library, "sums_of_slopes", 3, arrays, shape)
-    launched(library, "slopes_of_channels", 3, (*arrays, of_x, of_affine), shape)
+    launched(library, "slopes_of_channels", 3, (*arrays, of_x, *of_affine), shape)
     return of_x, *of_affine
 
 
@@ -100,7 +102,7 @@ def same(found, expected, signs=True):
 OPEN = (
     ("part.n, 1.0 / part.n, mean);", "part.n, 1.0 / part.n, mean) | true;"),
     ("if (low == 0 && high == 0) return true;", "return false;"),
-    ("const bool exact = low == 0 && high == 0,", "const bool exact = false,"),
+    (" || (sum.low == 0 && sum.lost == 0)) return false;", ") return false;"),
 )
 """What decides whether sums are taken again, and what has all of them taken."""
 
@@ -154,10 +156,55 @@ def test_zeros_keep_their_signs(tmp_path):
         assert one.tobytes() == other.tobytes()
 
 
+def test_words_of_sums_that_cancel_are_not_taken_for_decided(tmp_path):
+    """Of gradients: the larger words of a sum cancel, and what they lost is all that is left."""
+    rng, library = np.random.default_rng(11), compiled(backward_source(TEAM, False), tmp_path)
+    g = np.zeros((1, 130, 20), np.float32)
+    for c, order in enumerate(permutations(range(5))):
+        g[0, c, :20:4] = np.float32([1, 2.0**-60, 2.0**-120, -1, -(2.0**-60)])[list(order)]
+    for c in range(120, 130):
+        large = rng.standard_normal(9) * 2.0 ** rng.integers(-120, 20, 9)
+        g[0, c] = np.concatenate([large, -rng.permutation(large), [0, 2.0**-149]]).astype(np.float32)
+    x, mean, scale = np.ones_like(g), np.zeros(130, np.float32), np.ones(130, np.float32)
+    for one, other in zip(
+        backward(library, g, x, None, mean, scale, 20),
+        expected_slopes(g, x, None, mean, scale),
+        strict=True,
+    ):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_variances_have_both_words_of_their_sums(tmp_path):
+    """Of numbers of one thread whose squares add up to nearly half way between two float32 numbers."""
+    library = compiled(forward_source(TEAM, False), tmp_path)
+    half = np.concatenate([[4096.0], np.full(1000, 2.0**-15), [0.0, 0.0]])
+    x = np.zeros((1, 3, 4 * 2006 + 1), np.float32)
+    for c, sizes in enumerate(([63.98, 45.2], [60.0, 50.1], [64.0, 45.25])):
+        half[-2:] = sizes
+        x[0, c, : 4 * 2 * len(half) : 4] = np.concatenate([half, -half])
+    tiny = np.float32([4097, -4097, 2.0**-149, -(2.0**-149), 0])
+    for data in (x, tiny.reshape(1, 1, 5), np.full((1, 1, 2), 1e-10, np.float32)):
+        _, *moments = standardized(data, 1e-5, True)
+        _, *found = forward(library, data, 1e-5, data.shape[2])
+        for one, other in zip(found, moments, strict=True):
+            assert one.tobytes() == other.tobytes()
+    assert not np.signbit(found[2]).any()
+
+
+def test_ties_but_for_the_least_error(tmp_path):
+    library = compiled(forward_source(TEAM, False), tmp_path)
+    x = np.zeros((1, 1, 16), np.float32)
+    x[0, 0, [0, 4, 8]], x[0, 0, [1, 2]] = [1, 2.0**-53, 2.0**-149], [0.0625, -0.0625]
+    y, *moments = standardized(x, 0.0, True)
+    found, *others = forward(library, x, 0.0, 16)
+    assert found.tobytes() == y.tobytes()
+    assert [a.tobytes() for a in others] == [a.tobytes() for a in moments]
+
+
 def test_parts_are_channels(monkeypatch):
     monkeypatch.setattr(standardized_cuda, "multiprocessors", lambda: 132)
     for channels in (1, 64, 4096):
-        for n in (1, 1024, 1025, 5000, 802_816, 2**32 - 1):
+        for n in (1, 1024, 1025, 5000, 802_816, standardized_cuda.MOST - 1):
             team, parts, size = division(channels, n)
             assert (parts - 1) * size < n <= parts * size
             assert team == (32 if n <= 1024 else 256)

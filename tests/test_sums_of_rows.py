@@ -21,7 +21,7 @@ def test_compiles_without_contraction():
 @pytest.mark.parametrize("opened", [False, True])
 def test_sums_are_exact_and_rounded_once(opened, tmp_path):
     """Of rows without numbers, with one and with many; wide, cancelling, half way between two numbers."""
-    rng, decision = np.random.default_rng(1), "!one_number(sum.high + low, sum.high + high)"
+    rng, decision = np.random.default_rng(1), "!one_number(value + (rest - margin), value + (rest + margin))"
     text = source(TEAM)
     assert text.count(decision) == 1
     library = compiled(text.replace(decision, "true") if opened else text, tmp_path)

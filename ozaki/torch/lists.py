@@ -102,7 +102,9 @@ def _together(in_place: bool, arguments: Sequence[Any]) -> bool:
         return False
     others = [x for x in arguments if not isinstance(x, list | tuple)]
     others += [value for x in given for value in x if not isinstance(value, Tensor)]
-    return all(_is_number(x, lists[0][0]) for x in others) and not (in_place and _read_again(lists))
+    if not all(_is_number(x, lists[0][0]) for x in others):
+        return False
+    return not (in_place and _read_again(lists, [x for x in others if isinstance(x, Tensor)]))
 
 
 def _is_number(x: Any, like: Tensor) -> bool:
@@ -130,12 +132,12 @@ def _alike(lists: Sequence[Sequence[Tensor]]) -> bool:
     )
 
 
-def _read_again(lists: Sequence[Sequence[Tensor]]) -> bool:
+def _read_again(lists: Sequence[Sequence[Tensor]], numbers: Sequence[Tensor]) -> bool:
     """Return whether a tensor of the first list, all of which are written to, shares memory with another.
 
-    One that is the same in other lists at its own place is read before.
+    One that is the same in other lists at its own place is read before; a number is read for all.
     """
-    spans = dict[tuple[int, int, int], bool]()
+    spans = {(x.data_ptr(), x.data_ptr() + x.nbytes, -1): False for x in numbers}
     for number, tensors in enumerate(lists):
         for place, x in enumerate(tensors):
             if x.numel():

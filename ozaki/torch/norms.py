@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import torch
@@ -50,7 +51,7 @@ def _batch_norm(
             return None
         y = (x - _wide(x, running_mean)) * _wide(x, _inverse_root(running_var, eps))
         return _affine(x, y, weight, bias), x.new_empty(0), x.new_empty(0)
-    flat, more = x.flatten(2).contiguous(), running_var is not None
+    flat, more = _as_channels(x).contiguous(), running_var is not None
     y, mean, scale, spread = normalized(flat, eps, more, weight, bias)
     for running, now in ((running_mean, mean), (running_var, spread)):
         if running is not None and now is not None:
@@ -80,7 +81,7 @@ def _batch_norm_slope(
         mean, scale = running_mean, _inverse_root(running_var, eps)
     if mean is None or scale is None:
         return None
-    if training and (found := _slopes(g.flatten(2), x.flatten(2), weight, mean, scale)) is not None:
+    if training and (found := _slopes(_as_channels(g), _as_channels(x), weight, mean, scale)) is not None:
         slope_of_x, *sums = found
         noted = None if settings.part is None else (x - _wide(x, mean)) * _wide(x, scale)
         of_affine = _of_affine(settings, g, noted, needed, sums)
@@ -89,7 +90,7 @@ def _batch_norm_slope(
     y = (x - _wide(x, mean)) * _wide(x, scale)
     of_x = None
     if needed[0] and training:
-        of_x = slope(h.flatten(2), y.flatten(2), scale).reshape(x.shape)
+        of_x = slope(_as_channels(h), _as_channels(y), scale).reshape(x.shape)
     elif needed[0]:
         of_x = h * _wide(x, scale)
     return of_x, *_of_affine(settings, g, y, needed)
@@ -210,7 +211,7 @@ def _of_affine(
     """
 
     def of(result: Tensor | None, *factors: Tensor) -> Tensor:
-        channels = [t.flatten(2).contiguous() for t in factors]
+        channels = [_as_channels(t).contiguous() for t in factors]
         result = of_arrays(channel_sums, *channels) if result is None else result
         return settings.note(result, Terms((tuple(t.mT for t in channels),)), factors)
 
@@ -230,6 +231,11 @@ def sum_of_products(settings: Settings, *factors: Tensor) -> Tensor:
 def _affine(x: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     y = y if weight is None else y * _wide(x, weight)
     return y if bias is None else y + _wide(x, bias)
+
+
+def _as_channels(x: Tensor) -> Tensor:
+    """Return (n, c, …) numbers as (n, c, l)."""
+    return x.reshape(*x.shape[:2], prod(x.shape[2:]))
 
 
 def _wide(x: Tensor, of_channels: Tensor) -> Tensor:

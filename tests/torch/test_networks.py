@@ -160,6 +160,16 @@ def test_threads_and_the_order_of_samples_do_not_show_in_norms(name):
     assert found[0] == found[1]
 
 
+def test_batch_norms_of_samples_without_length():
+    x, g = numbers(6, 3), numbers(6, 3, seed=1)
+    with everything():
+        found = with_gradients(lambda x: F.batch_norm(x, None, None, None, None, True), lambda _: g, x)
+        expected = with_gradients(
+            lambda x: F.batch_norm(x[:, :, None], None, None, None, None, True)[:, :, 0], lambda _: g, x
+        )
+    assert bits(*found) == bits(*expected)
+
+
 def test_running_statistics_are_correctly_rounded_sums():
     x = numbers(6, 3, 7)
     mean, var = torch.zeros(3), torch.ones(3)

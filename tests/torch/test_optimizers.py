@@ -140,6 +140,15 @@ def test_lists_of_which_each_is_computed_by_itself(monkeypatch, case):
     assert found[0] == found[1]
 
 
+def test_a_number_that_is_written_to_is_read_before(monkeypatch):
+    """PyTorch refuses it for single tensors, where a kernel of lists would read it at some time."""
+    monkeypatch.setattr(lists, "_on_one_gpu", lambda _: True)
+    row, other = torch.arange(4.0), torch.ones(2)
+    assert not lists._together(True, ([row, other], row[1]))
+    assert lists._together(True, ([row, other], torch.tensor(2.0)))
+    assert lists._together(False, ([row, other], row[1]))
+
+
 @pytest.mark.parametrize("numbers", [[0.5] * 3, [0.5], []])
 def test_lists_of_other_lengths_are_refused(monkeypatch, numbers):
     monkeypatch.setattr(lists, "_on_one_gpu", lambda _: True)
