@@ -1,5 +1,7 @@
 """Channels standardized on a GPU: the kernels without one. `tests/gpu/test_rowwise.py` has their bits."""
 
+import math
+from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
@@ -175,13 +177,15 @@ def test_words_of_sums_that_cancel_are_not_taken_for_decided(tmp_path):
 
 
 def test_variances_have_both_words_of_their_sums(tmp_path):
-    """Of numbers of one thread whose squares add up to nearly half way between two float32 numbers."""
+    """Of numbers of one thread whose squares add up to a little more than half way, by many small ones."""
     library = compiled(forward_source(TEAM, False), tmp_path)
-    half = np.concatenate([[4096.0], np.full(1000, 2.0**-15), [0.0, 0.0]])
-    x = np.zeros((1, 3, 4 * 2006 + 1), np.float32)
-    for c, sizes in enumerate(([63.98, 45.2], [60.0, 50.1], [64.0, 45.25])):
-        half[-2:] = sizes
-        x[0, c, : 4 * 2 * len(half) : 4] = np.concatenate([half, -half])
+    half, rest = [4096.0], 1 - Fraction(1, 2**22)  # (2·4096² + 2·rest + 1000·2**-30) / 4096 is the variance
+    for _ in range(2):
+        half.append(float(np.nextafter(np.float32(math.sqrt(rest)), np.float32(0))))
+        rest -= Fraction(half[-1]) ** 2
+    half += [2.0**-15] * 500
+    x = np.zeros((1, 1, 4097), np.float32)
+    x[0, 0, : 8 * len(half) : 4] = np.array([half, np.negative(half)]).T.ravel()
     tiny = np.float32([4097, -4097, 2.0**-149, -(2.0**-149), 0])
     for data in (x, tiny.reshape(1, 1, 5), np.full((1, 1, 2), 1e-10, np.float32)):
         _, *moments = standardized(data, 1e-5, True)
