@@ -7,7 +7,9 @@ of elementwise IEEE operations, in the dtype of the tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
+from operator import add
 from typing import Any
 
 from torch import Tensor
@@ -245,14 +247,13 @@ class _Norm:
         return of_x, of_weight, of_bias, None
 
     def _tangent(self, ctx: Any, dx: Tensor | None, dw: Tensor | None, db: Tensor | None, _: None) -> Tensor:
-        y, scale, weight = self._parts(ctx)
-        of_x = None if dx is None else self._slope(y, scale, dx)
-        of_x = of_x if of_x is None or weight is None else of_x * weight
-        of_w = None if dw is None else y * dw
-        result = of_w if of_x is None else of_x if of_w is None else of_x + of_w
-        if result is None or db is None:
-            return db.expand(y.shape) if result is None and db is not None else result  # type: ignore[return-value]
-        return result + db
+        (y, scale, weight), parts = self._parts(ctx), list[Tensor]()
+        if dx is not None:
+            of_x = self._slope(y, scale, dx)
+            parts.append(of_x if weight is None else of_x * weight)
+        parts += [y * dw] if dw is not None else []
+        parts += [db.expand(y.shape)] if db is not None else []
+        return reduce(add, parts)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -275,12 +276,12 @@ def _operator(
     tangent: Callable[..., Tensor] | None = None,
 ) -> Any:
     """Return the operator of a function of rows of the last axis."""
-    reduce, function = name == "logsumexp", getattr(rowwise, name)
-    kept = {"keepdims": True} if reduce else {}
+    reduced, function = name == "logsumexp", getattr(rowwise, name)
+    kept = {"keepdims": True} if reduced else {}
     return new_operator(
         f"{name}(Tensor x) -> Tensor",
         lambda x: function(x, -1, **kept),
-        lambda x: x.new_empty((*x.shape[:-1], 1) if reduce else x.shape),
+        lambda x: x.new_empty((*x.shape[:-1], 1) if reduced else x.shape),
         lambda *arguments: arguments,
         keep,
         derivative,
