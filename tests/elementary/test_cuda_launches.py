@@ -85,20 +85,46 @@ FIRST, LONGER = False, True
 def test_texts_that_are_launched(launched, x, texts, waits):
     x = np.asarray(x).view(DeviceArray)
     out = np.empty_like(x)
-    cuda.evaluate("exp10", [x], out)
+    cuda.evaluate("exp10", [x], out, evaluate.by_integers)
     assert np.asarray(out).tobytes() == ozaki.exp10(np.asarray(x)).tobytes()
     assert (launched, Written.waits) == (texts, waits)
+
+
+def test_nothing_waits_where_the_longer_text_decides_all(launched):
+    x = np.linspace(-200, 800, 3001, dtype=np.float32).view(DeviceArray)
+    out = np.empty_like(x)
+    cuda.evaluate("exp", [x], out, None)
+    assert np.asarray(out).tobytes() == ozaki.exp(np.asarray(x)).tobytes()
+    assert (launched, Written.waits) == ([FIRST, LONGER], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "dtype", "options", "waits"),
+    [
+        ("exp", 1, np.float32, {}, False),
+        ("exp", 1, np.float64, {}, True),
+        ("hypot", 2, np.float32, {}, True),
+        ("exp'0", 1, np.float32, {"waits": True}, True),
+        ("gelu'0", 1, np.float32, {"waits": False}, False),
+    ],
+)
+def test_what_waits(monkeypatch, name, arguments, dtype, options, waits):
+    asked = []
+    monkeypatch.setattr(evaluate, "is_cupy", lambda x: True)
+    monkeypatch.setattr(cuda, "evaluate", lambda name, x, out, otherwise: asked.append(otherwise))
+    evaluate.evaluate(name, [np.ones(3, dtype)] * arguments, np.ones(3, dtype), **options)
+    assert asked == [evaluate.by_integers if waits else None]
 
 
 def test_the_argument_may_be_the_result(launched):
     x = np.tile([23.0, -320.0, 1.0], 11).view(DeviceArray)
     expected = ozaki.exp10(np.asarray(x))
-    cuda.evaluate("exp10", [x], x)
+    cuda.evaluate("exp10", [x], x, evaluate.by_integers)
     assert np.asarray(x).tobytes() == expected.tobytes()
 
 
 def test_nothing_is_launched_in_a_callers_graph(launched, monkeypatch):
     monkeypatch.setattr(graphs, "capturing", lambda: True)
     with pytest.raises(ValueError, match="a CUDA graph of your own"):
-        cuda.evaluate("exp", [np.ones(3)], np.ones(3))
+        cuda.evaluate("exp", [np.ones(3)], np.ones(3), evaluate.by_integers)
     assert not launched
