@@ -18,6 +18,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import block_memory, expanded, from_text
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
@@ -65,6 +66,7 @@ def run(kind: str, rows: Array) -> Array:
 
     logsumexp is one number a row; all have the dtype of the rows.
     """
+    refuse_captures("functions of rows")  # whose memory another would have when the graph is launched
     count, n = rows.shape
     out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
     parts, size = _division(count, n)

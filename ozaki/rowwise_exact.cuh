@@ -25,7 +25,7 @@ template <int WORDS, int UNIT> struct Exact {
   __device__ double mean(unsigned n, int precision, int smallest, unsigned other = 1) const {
     u64 ratio[WORDS + 2] = {};
     const bool negative = (long long)word[WORDS - 1] < 0;
-    FOR_WORDS(i, WORDS) ratio[i + 2] = word[i];
+    for (int i = 0; i < WORDS; i++) ratio[i + 2] = word[i];
     if (negative) negate_words<WORDS + 2>(ratio);
     const unsigned left = divide_words<WORDS + 2>(ratio, n), more = divide_words<WORDS + 2>(ratio, other);
     if (left || more) ratio[0] |= 1; // below all that is rounded
@@ -36,6 +36,6 @@ template <int WORDS, int UNIT> struct Exact {
 
 template <int WORDS, int UNIT> __device__ Exact<WORDS, UNIT> exchanged(const Exact<WORDS, UNIT>& mine, int other) {
   Exact<WORDS, UNIT> result;
-  FOR_WORDS(i, WORDS) result.word[i] = exchanged(mine.word[i], other);
+  for (int i = 0; i < WORDS; i++) result.word[i] = exchanged(mine.word[i], other);
   return result;
 }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
@@ -34,6 +35,7 @@ def run(
     (count, n), xp = rows.shape, namespace(rows)
     if rows.dtype != np.float32 or n > MOST_IN_REGISTERS:
         return None
+    refuse_captures("functions of rows")
     rows = xp.ascontiguousarray(rows)
     out = empty_result(rows, (count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
     arrays = [_NONE if x is None else x for x in (weight, bias)], moments or (_NONE, _NONE)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
@@ -25,6 +26,7 @@ def softmax_slope(y: Array, g: Array) -> Array | None:
         return None
     if any(a.dtype != np.float32 or not a.flags.c_contiguous for a in (y, g)):
         return None
+    refuse_captures("functions of rows")
     (count, n), out = y.shape, empty_result(y, y.shape, y.dtype)
     team, numbers = team_of(n)
     kernel = _kernel(team, numbers, y.data.device_id)

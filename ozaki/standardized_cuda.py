@@ -14,6 +14,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Struct, expanded, from_text, members
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
@@ -76,6 +77,7 @@ def slopes(
 
 def _launches(x: Array, file: str, **given: Array | None) -> tuple[ChannelShape, Any]:
     """Return how channels are divided, and what launches a kernel of a file, which is told what is given."""
+    refuse_captures("norms of channels")
     samples, channels, length = x.shape
     team, parts, size = division(channels, samples * length)
     shape = ChannelShape(samples=samples, channels=channels, length=length, parts=parts, size=size)

@@ -9,6 +9,7 @@ from typing import Any
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Struct, expanded, from_text, members
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
@@ -28,6 +29,7 @@ def sums_of_rows(values: Array, order: Array, starts: Array) -> Array:
 
     values : (m, c), contiguous, float32, CuPy. order, starts : (m,) and (rows + 1,), int64.
     """
+    refuse_captures("sums")
     shape = RowsByIndex(rows=len(starts) - 1, columns=values.shape[1])
     out = empty_result(values, (shape.rows, shape.columns), values.dtype)
     if out.size:

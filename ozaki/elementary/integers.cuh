@@ -6,8 +6,6 @@
 //
 // Printed before this file: LOG_2_WORDS, the fraction of log 2, its lowest word first.
 
-// Loops that few programs run are not unrolled: compilers would take seconds for them.
-#define FOR_WORDS(i, count) _Pragma("unroll 1") for (int i = 0; i < (count); i++)
 
 const int FRACTION = 1024, WIDE = FRACTION / 64 + 1; // bits of a fraction, and words of that, with an integer and a sign
 
@@ -16,7 +14,6 @@ __device__ const u64 LOG_2_FRACTION[WIDE - 1] = {LOG_2_WORDS};
 // word /= divisor, for a positive integer; returns the remainder.
 template <int WORDS> __device__ unsigned divide_words(u64* word, unsigned divisor) {
   u64 rest = 0;
-#pragma unroll 1
   for (int i = WORDS - 1; i >= 0; i--) {
     const u64 high = rest << 32 | word[i] >> 32, low = high % divisor << 32 | (unsigned)word[i];
     word[i] = high / divisor << 32 | low / divisor;
@@ -27,15 +24,15 @@ template <int WORDS> __device__ unsigned divide_words(u64* word, unsigned diviso
 
 template <int WORDS> __device__ void negate_words(u64* word) {
   u64 carry = 1;
-  FOR_WORDS(i, WORDS) word[i] = ~word[i] + carry, carry = carry && word[i] == 0;
+  for (int i = 0; i < WORDS; i++) word[i] = ~word[i] + carry, carry = carry && word[i] == 0;
 }
 
 // to = a·b, for positive integers.
 template <int WORDS, int OTHERS> __device__ void multiply_words(u64* to, const u64* a, const u64* b) {
-  FOR_WORDS(i, WORDS + OTHERS) to[i] = 0;
-  FOR_WORDS(i, WORDS) {
+  for (int i = 0; i < WORDS + OTHERS; i++) to[i] = 0;
+  for (int i = 0; i < WORDS; i++) {
     u64 carry = 0;
-    FOR_WORDS(j, OTHERS) {
+    for (int j = 0; j < OTHERS; j++) {
       const u64 low = a[i] * b[j], partial = low + carry, total = to[i + j] + partial;
       carry = __umul64hi(a[i], b[j]) + (partial < low) + (total < partial);
       to[i + j] = total;
@@ -51,20 +48,19 @@ __device__ int power_of_e(double d, double rest, u64* fixed) {
   subtract<WIDE>(t, -d, -FRACTION), subtract<WIDE>(t, -rest, -FRACTION);
   const u64 magnitude = abs(k);
   u64 log_2[WIDE] = {};
-  FOR_WORDS(i, WIDE - 1) log_2[i] = LOG_2_FRACTION[i];
+  for (int i = 0; i < WIDE - 1; i++) log_2[i] = LOG_2_FRACTION[i];
   multiply_words<WIDE, 1>(octaves, log_2, &magnitude);
   if (k > 0) negate_words<WIDE>(octaves);
   add_words<WIDE>(t, octaves); // from 0 to 0.7
-  FOR_WORDS(i, WIDE) fixed[i] = 0;
+  for (int i = 0; i < WIDE; i++) fixed[i] = 0;
   fixed[WIDE - 1] = term[WIDE - 1] = 1;
-#pragma unroll 1
   for (unsigned j = 1, some = 1; some; j++) { // Σ t**j/j!
     multiply_words<WIDE, WIDE>(product, term, t);
-    FOR_WORDS(i, WIDE) term[i] = product[i + FRACTION / 64];
+    for (int i = 0; i < WIDE; i++) term[i] = product[i + FRACTION / 64];
     divide_words<WIDE>(term, j);
     add_words<WIDE>(fixed, term);
     some = 0;
-    FOR_WORDS(i, WIDE) some |= term[i] != 0;
+    for (int i = 0; i < WIDE; i++) some |= term[i] != 0;
   }
   return k;
 }

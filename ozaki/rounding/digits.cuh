@@ -96,7 +96,7 @@ __device__ bool round_sum(const double (&term)[TERMS], int exponent, double (&wo
 template <int WORDS>
 __device__ void add_words(u64 *to, const u64 *from) {
     u64 carry = 0;
-#pragma unroll(WORDS <= 8 ? WORDS : 1)
+#pragma unroll
     for (int i = 0; i < WORDS; i++) {
         const u64 partial = to[i] + from[i];
         const u64 total = partial + carry;
