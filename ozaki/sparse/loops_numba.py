@@ -18,6 +18,7 @@ from ozaki.sparse.sums_numba import (
     extract,
     largest_and_unit_of,
     largest_of,
+    not_minus_zero,
 )
 from ozaki.sums.exact.enclosure_numba import add_product, rounded
 from ozaki.sums.exact.extraction_numba import fma
@@ -276,7 +277,7 @@ def _add_row(pointers, indices, values, x, initial, single, i, out):
     value, below = ends(high, low, bound_of(total, end - begin), single)
     if value != below or end - begin > LONGEST:  # NaN, too, differs
         value = rounded(*_row_again(indices, values, x, begin, end, start, 0.0), single)
-    out[i] = value + 0.0  # a sum that begins with +0 is not −0
+    out[i] = not_minus_zero(value, single)
     return value != value
 
 
@@ -350,7 +351,7 @@ def add_blocks(pointers, indices, values, x, initial, single, out):
             if value != below or count > LONGEST:
                 value = rounded(*_block_again(indices, values, x, begin, end, k, start, 0.0), single)
                 undecided += value != value
-            out[i] = value + 0.0
+            out[i] = not_minus_zero(value, single)
     return undecided
 
 
@@ -376,7 +377,7 @@ def add_complex_rows(pointers, indices, values, sign, x, initial, single, out):
             real, imaginary = _complex_row_again(indices, values, sign, x, begin, end, c, d, 0.0, 0.0)
             value, other = rounded(*real, single), rounded(*imaginary, single)
             undecided += (value != value) + (other != other)
-        out[i, first], out[i, second] = value + 0.0, other + 0.0
+        out[i, first], out[i, second] = not_minus_zero(value, single), not_minus_zero(other, single)
     return undecided
 
 
@@ -406,7 +407,7 @@ def add_diagonals(first, stored, columns, values, x, initial, single, out):
         if value != below or len(columns) > LONGEST:
             value = rounded(*_diagonal_again(stored, columns, values, x, row, start, 0.0), single)
             undecided += value != value
-        out[i] = value + 0.0
+        out[i] = not_minus_zero(value, single)
     return undecided
 
 
@@ -466,7 +467,7 @@ def round_sums(sums, single, out):
     for i in range(len(out)):
         for c in range(out.shape[1]):
             value = rounded(sums[i, 0, c], sums[i, 1, c], sums[i, 2, c], single)
-            out[i, c] = value + 0.0
+            out[i, c] = not_minus_zero(value, single)
             undecided += value != value
     return undecided
 

@@ -99,3 +99,9 @@ def ends(high, low, bound, single):
     if single:
         value, below = np.float64(np.float32(value)), np.float64(np.float32(below))
     return value, below
+
+
+@inlined
+def not_minus_zero(value, single):
+    """Return a sum that begins with +0: it is not −0, and if it is rounded to float32 that is not, either."""
+    return (np.float64(np.float32(value)) if single else value) + 0.0

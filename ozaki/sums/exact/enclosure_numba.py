@@ -101,7 +101,7 @@ def root_of(high, low, error):
 
 @inlined
 def rounded(high, low, error, single):
-    """What both ends of an enclosure round to, a float32 number if that is asked for, or NaN."""
+    """What both ends of an enclosure round to, or NaN."""
     margin = 0.0 if error == 0 else 2 * error + abs(low) * RELATIVE
     if single and (low != 0 or error != 0):  # rounded twice
         margin += (abs(high) + abs(low)) * RELATIVE  # high may be what has cancelled
@@ -109,7 +109,7 @@ def rounded(high, low, error, single):
     if single:
         below, above = np.float64(np.float32(below)), np.float64(np.float32(above))
     if low == 0 and margin == 0:
-        return np.float64(np.float32(high)) if single else high  # which may be -0
+        return high  # which may be -0
     return below if below == above and below != 0 else np.nan  # the sign of 0 is open
 
 
