@@ -21,7 +21,7 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from multiword.runtime.parallel import over_rows
-from ozaki.elementary.api import FORMATS, float_of
+from ozaki.elementary.api import FORMATS, float_of, rounded
 from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
 from ozaki.sums.table import filled
 from ozaki.tuning import ROW_BLOCK, SHORT_ROW
@@ -166,9 +166,3 @@ def _store(x: np.ndarray, out: np.ndarray) -> None:
     if np.isnan(x.min()):
         put_one_nan(x)
     out[...] = x if out.itemsize >= 4 else round_to(x, FORMATS[out.dtype.name])
-
-
-def rounded(x: Array, dtype: np.dtype) -> Array:
-    result = round_to(x, FORMATS[dtype.name])
-    put_one_nan(result)
-    return result

@@ -21,9 +21,9 @@ from multiword.runtime.arrays import (
     to_float64,
 )
 from ozaki import rowwise_cuda, rowwise_host, rowwise_norms
-from ozaki.elementary.api import apply
+from ozaki.elementary.api import apply, rounded
 from ozaki.public import public
-from ozaki.rows import Kernel, each, reduced, rounded
+from ozaki.rows import Kernel, each, reduced
 from ozaki.sums.api import mean, sum
 from ozaki.sums.arguments import Axis, Out
 from ozaki.sums.table import Reduction, means, quotient_dtype, squares

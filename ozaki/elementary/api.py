@@ -243,6 +243,13 @@ def _values(
     return out
 
 
+def rounded(x: Array, dtype: np.dtype) -> Array:
+    """Return numbers rounded to a float dtype, in it; a NaN is the canonical one."""
+    result = round_to(x, FORMATS[dtype.name])
+    put_one_nan(result)
+    return result
+
+
 def _as_halves(name: str, x: list[Array], wide: Array, dtype: np.dtype) -> Array:
     """Return float64 values rounded to a half; by integers where one is half way, as x/2 + x²/4 may be.
 

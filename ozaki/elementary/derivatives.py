@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from multiword.rounding import round_to
 from multiword.runtime.arrays import (
     Array,
     is_cupy,
     namespace,
     on_device_of_arrays,
-    put_one_nan,
     quietly,
     to_float64,
 )
@@ -160,11 +158,7 @@ def _first(
     with quietly(result):
         waits = not (SLOPES[name][0].decided and result.dtype == np.float32)
         evaluate(slope_name(name, orders.index(1)), flat, result.reshape(-1), by_formula, waits)
-        if result.dtype == dtype:
-            return result
-        narrow = round_to(result, api.FORMATS[dtype.name])
-        put_one_nan(narrow)
-        return narrow
+        return result if result.dtype == dtype else api.rounded(result, dtype)
 
 
 def _of(
@@ -180,6 +174,4 @@ def _of(
             result = result.tangent if isinstance(result, Dual) else None
         xp = namespace(arrays[0])
         wide = xp.broadcast_to(xp.asarray(0.0 if result is None else result, np.float64), shape)
-        found = round_to(wide, api.FORMATS[dtype.name])
-        put_one_nan(found)
-        return found
+        return api.rounded(wide, dtype)
