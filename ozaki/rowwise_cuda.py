@@ -30,6 +30,14 @@ WARP, MOST_THREADS = 32, 256
 _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
 """Warps of a block that have a row each, or whose threads have, and blocks to a multiprocessor at most."""
 
+_FOR_FEW = 2
+"""Blocks to a multiprocessor where rows are listed: mostly there are none or a few, and blocks take time to start."""
+
+_LISTED = 1 << 16
+"""Rows that are listed, at most (`LISTED` of `rowwise_team.cuh`): where more are in doubt, all are computed."""
+
+_NONE = np.uint64(0)
+
 _FEW_SHORT = 4096
 """Rows beyond which a thread has one of fewer than SHORT_ROW numbers."""
 
@@ -71,12 +79,11 @@ def run(kind: str, rows: Array) -> Array:
     out = empty_result(rows, (count, 1) if kind == "logsumexp" else rows.shape, rows.dtype)
     parts, size = _division(count, n)
     if rows.dtype == np.float32 and 1 < n <= (MOST_IN_REGISTERS if parts > 1 else _MOST_ENCLOSED):
-        # Whether enclosures leave rows in doubt, and bits of these.
-        marked = namespace(rows).zeros(1 + (count + 31) // 32, np.uint32)
+        listed = namespace(rows).zeros(1 + min(count, _LISTED), np.uint64)
         team, numbers = team_of(n)
         kernel = _kernel("quick_rows", kind, rows.dtype, team, rows.data.device_id, numbers)
-        launch_teams(kernel, team, count, (rows, out, marked, np.int64(count), np.int64(n)))
-        _at_once(kind, rows, out, marked)
+        launch_teams(kernel, team, count, (rows, out, listed, np.int64(count), np.int64(n)))
+        _at_once(kind, rows, out, listed)
     elif parts > 1 or (kind in _SOFTMAX and n > _MOST_KEPT):
         _in_parts(kind, rows, out, parts, size)
     else:
@@ -101,22 +108,20 @@ def launch_teams(kernel: Any, team: int, count: int, arguments: tuple[Any, ...])
     kernel((_blocks(-(-count * team // threads)),), (threads,), arguments)
 
 
-def _at_once(kind: str, rows: Array, out: Array, marked: Array | None) -> None:
-    """Write the results of rows that a team of threads has each: of those marked, or of all."""
+def _at_once(kind: str, rows: Array, out: Array, listed: Array | None) -> None:
+    """Write the results of rows that a team of threads has each: of those listed, or of all."""
     count, n = rows.shape
-    if marked is not None:
-        count_of_teams, warp = (count + 31) // 32, n <= WARP
-    else:
-        count_of_teams, warp = count, n <= _LONG_FOR_A_WARP
-    if n < SHORT_ROW and count > _FEW_SHORT and marked is None:
+    if listed is None and n < SHORT_ROW and count > _FEW_SHORT:
         team, teams = 1, WARP * _WARPS
+    elif n <= (_LONG_FOR_A_WARP if listed is None else WARP):
+        team, teams = WARP, _WARPS
     else:
-        team, teams = (WARP, _WARPS) if warp else (MOST_THREADS, 1)
+        team, teams = MOST_THREADS, 1
     kernel = _kernel("rows", kind, rows.dtype, team, rows.data.device_id)
     shared = 8 * teams * n if kind in _SOFTMAX and n <= MOST_IN_REGISTERS else 0
-    bits = np.uint64(0) if marked is None else marked
-    arguments = (rows, out, bits, *map(np.int64, (count, n, shared > 0)))
-    kernel((_blocks(-(-count_of_teams // teams)),), (team * teams,), arguments, shared_mem=shared)
+    arguments = (rows, out, _NONE if listed is None else listed, *map(np.int64, (count, n, shared > 0)))
+    blocks = _blocks(-(-count // teams), _BLOCKS if listed is None else _FOR_FEW)
+    kernel((blocks,), (team * teams,), arguments, shared_mem=shared)
 
 
 def _in_parts(kind: str, rows: Array, out: Array, parts: int, size: int) -> None:
@@ -142,8 +147,8 @@ def _division(count: int, n: int) -> tuple[int, int]:
     return -(-n // size), size
 
 
-def _blocks(most: int) -> int:
-    return min(most, _BLOCKS * multiprocessors())
+def _blocks(most: int, to_each: int = _BLOCKS) -> int:
+    return min(most, to_each * multiprocessors())
 
 
 @cache

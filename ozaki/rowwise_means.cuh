@@ -33,9 +33,6 @@ __device__ bool rounded_mean(double high, double low, double error, double n, do
   return mean != q + (rest + margin);
 }
 
-// Whether a thread of the warp, or of the block if that is the team, is in doubt.
-__device__ bool somewhere(bool doubt) { return TEAM > 32 ? __syncthreads_or(doubt) : __any_sync(~0u, doubt); }
-
 // Whether two ends of an interval are rounded to one float32 number, also if it is a little wider.
 __device__ bool one_number(double low, double high) {
   if (low == 0 && high == 0) return true;

@@ -1,8 +1,8 @@
 #include "ozaki/rowwise_team.cuh"
 
-// Softmax and its logarithms of float32 rows in plain float64, with a bound of the error: where both ends of what a
-// result may be are rounded to the same float32 number, that is it. Rows with other results are in doubt, and
-// `rowwise.cu` computes them. Of a result in 2**19 or so the ends differ.
+// Softmax and its logarithms of float32 rows in plain float64, with a bound of the error: where all that a result may be
+// is rounded to the same float32 number, that is it. Rows with other results, one in 2**23 or so, are in doubt, and
+// `rowwise.cu` computes them.
 //
 // Printed before this file: TEAM, a power of two, the threads that have a row; NUMBERS, of each of them, or 0 where a row
 // is read again for every step; KIND, one of these; OF_NOTHING, softmax of rows of -Inf alone.
@@ -11,37 +11,42 @@
 #define LOG_SOFTMAX 1
 #define LOGSUMEXP 2
 
-// How far a result's ends are from it, relatively, and what that covers, in units of u = 2**-53. S is the sum of the
-// powers, for logarithms but for one of the largest, and l = log1p(S).
-//   power    180 where it counts for softmax, else 444: see `power`
-//   S        that, 48 for its additions, of positive numbers, 2 as the definition rounds powers and S, 1 for what
-//            `power` puts instead of e**-350 and less, < 2**-504 each: S >= 1 for softmax, and for
-//            logarithms at least FINEST; else l is between 0 and 2·FINEST
-//   power/S  181 and 231, 1 each for 1/S, its product with 1 - ERROR, that with the power, the definition's quotient: 416
-//   l        495, as log1p(S·(1 + e)) <= log1p(S)·(1 + e), 8 for CUDA's log1p, which says 2, 1 as the definition rounds
-//            it, 1 for its product with 1 - ERROR: 505
-// x - m and the last operation of logarithms are the definition's own, and increase with their operands: no error.
-#define ERROR (1.0 / (1ll << 44)) // 512 u, products of errors included
-#define MOST_ADDED 48
-#define FINEST 0x1p-438
-static_assert(NUMBERS + (TEAM > 32 ? TEAM / 32 : 0) + 5 <= MOST_ADDED, "rounded additions");
-#define SUMS 16 // of a thread that reads a row, and numbers of each at most
-#define MOST_OF_A_SUM 23
-static_assert(NUMBERS || MOST_OF_A_SUM + 4 + 5 + TEAM / 32 <= MOST_ADDED, "rounded additions");
+// How far a result may be from the definition's, relatively, in units of u = 2**-53. S is the sum of the powers, for
+// logarithms but for one of the largest, and l = log1p(S).
+//   power    5: see `power`; where a difference d may have been rounded, 64 more for what of softmax is not 0, else 256
+//   S        that, ADDED for its additions, of positive numbers, 2 as the definition rounds powers and S, 1 for what
+//            `power` puts instead of e**-350 and less, < 2**-504 each, of up to 2**18 numbers: S >= 1 for softmax, and
+//            for logarithms at least FINEST
+//   power/S  both, 1 as the definition rounds the power, 1 each for 1/S, its product with the power, and the definition's
+//            quotient: 17 + ADDED
+//   d - l    as S, as log1p(S·(1 + e)) <= log1p(S)·(1 + e), 8 for CUDA's log1p, which says 2, 1 as the definition rounds
+//            it, 2 for the two differences: 19 + ADDED
+// x - m is the definition's own: no error.
+#define MARGIN (20 + ADDED) // products of errors included
+#define OF_ROUNDED 256
+#define FINEST 0x1p-432
+#define SUMS (NUMBERS ? 4 : 16) // of a thread
+#define MOST_OF_A_SUM (NUMBERS ? (NUMBERS + SUMS - 1) / SUMS : 23)
+#define ADDED (MOST_OF_A_SUM - 1 + (NUMBERS ? 2 : 4) + 5 + (TEAM > 32 ? TEAM / 32 - 1 : 0) + 1)
+
+// Whether a number may differ from another, less than 350 larger, by more than 53 bits: 0 < |x| < 2**-21.
+__device__ bool tiny(float x) { return (__float_as_uint(x) << 1) - 1 < 0x69FFFFFFu; }
 
 // e**d for d <= 0, by 2**k·e**r with r = d - k·log 2, |r| < 0.34658; for d < -350 some number below 2**-504.
-// Errors in u: 80 for r**12/12! and so on, which the polynomial leaves out; 1 for r; 2 for its last addition, the others,
-// each less than half of the next, and its coefficients; for d, if it is rounded, 64 down to -110, with what of
-// softmax is not 0, and 256 down to -350; for k·(log 2 - LOG_2) 34 and 106.
+// Errors in u: 2.2 for r**13/13! and so on, which the polynomial leaves out, and for its coefficients; 1 and 0.5 for its
+// last two additions, each of the others less than half of the next; 0.5 for r.
 #define LOG_2 0.6931471805599453
+#define LOG_2_REST 2.3190468138462996e-17
 #define LOG2_E 1.4426950408889634
 #define INTEGER 6755399441055744.0 // 1.5·2**52: sums with it are integers, which their last bits are
 
 __device__ double power(double d) {
   const unsigned least = 0xC075E000; // the upper half of -350, above which are those of smaller numbers
   d = __hiloint2double(min((unsigned)__double2hiint(d), least), __double2loint(d));
-  double shifted = __fma_rn(d, LOG2_E, INTEGER), r = __fma_rn(shifted - INTEGER, -LOG_2, d);
-  double p = 1.0 / 39916800;
+  const double shifted = __fma_rn(d, LOG2_E, INTEGER), k = shifted - INTEGER;
+  const double r = __fma_rn(k, -LOG_2_REST, __fma_rn(k, -LOG_2, d));
+  double p = 1.0 / 479001600;
+  p = __fma_rn(r, p, 1.0 / 39916800);
   p = __fma_rn(r, p, 1.0 / 3628800);
   p = __fma_rn(r, p, 1.0 / 362880);
   p = __fma_rn(r, p, 1.0 / 40320);
@@ -63,64 +68,82 @@ __device__ float larger(float a, float b) {
   return c;
 }
 
-// A result that is at least `low` and at most `high`; whether it is in doubt.
-__device__ bool settled(double low, double high, float* out) {
-  unsigned bits = __float_as_uint(narrowed(low));
-  *out = __uint_as_float(bits);
-  return bits == __float_as_uint(narrowed(high));
+// Write a result, rounded; whether that is in doubt: where it is so near to the middle between two float32 numbers, of which
+// the last 29 bits are 2**28. A subnormal number has fewer bits; less than 2**-151 is 0.
+__device__ bool doubtful(double y, unsigned margin, float* out) {
+  *out = narrowed(y);
+  const unsigned least = 0x36800000, normal = 0x38100000; // the upper halves of 2**-151 and 2**-126
+  if ((__double2hiint(y) & 0x7FFFFFFFu) - least < normal - least) {
+    const double error = fabs(y) * (margin * 0x1p-52);
+    return __float_as_uint(narrowed(y - error)) != __float_as_uint(narrowed(y + error));
+  }
+  return (__double2loint(y) - (1u << 28) + margin & (1u << 29) - 1) <= 2 * margin;
 }
 
-// What has been found of a row: its largest number, and the sum of its powers, for logarithms but for the largest ones, and
-// how many these are, less one.
-struct Powers {
-  double largest, sum, equal;
+// The results of a row of which 1/S, or log1p(S), is known.
+struct Results {
+  double largest, of_sum;
+  unsigned margin;
+  bool finite, fine;
 
-  __device__ void add(double x) {
-    const double d = x - largest;
-    const bool same = KIND != SOFTMAX && __double2hiint(d) == 0;
-    sum += same ? 0 : power(d), equal += same;
+  // rounded : whether a difference from the largest number may be.
+  __device__ Results(double largest, double sum, bool rounded)
+      : largest(largest), of_sum(KIND == SOFTMAX ? 1 / sum : log1p(sum)), margin(MARGIN + (rounded ? OF_ROUNDED : 0)),
+        finite(fabs(largest) < INFINITE), fine(KIND != SOFTMAX && sum < FINEST) {}
+
+  // Write the result for a number, of which e is the power, if it is known; whether that is in doubt.
+  __device__ bool write(double x, double e, float* out) const {
+    float result;
+    bool doubt = fine;
+#if KIND == LOGSUMEXP
+    const double error = of_sum * (margin * 0x1p-52);
+    result = narrowed(largest + (of_sum - error));
+    doubt |= __float_as_uint(result) != __float_as_uint(narrowed(largest + (of_sum + error)));
+    *out = finite ? result : canonical<float>(largest);
+#else
+    doubt |= doubtful(KIND == SOFTMAX ? e * of_sum : x - largest - of_sum, margin, &result);
+    const double otherwise = KIND == SOFTMAX && largest == -INFINITE ? OF_NOTHING : NOT_A_NUMBER;
+    *out = finite ? result : canonical<float>(otherwise);
+#endif
+    return doubt && finite;
   }
 };
 
-// The results of a row of which all is known, between two ends: bounds of 1/S, or of log1p(S).
-struct Ends {
-  double largest, least, greatest;
-  bool finite;
+// The team's thread 0 lists a row that is in doubt for a thread: listed[0] counts such rows, and the first ones follow.
+__device__ void list(bool doubt, int lane, u64* listed, u64 r) {
+  if (!of_team((int)doubt, [](int a, int b) { return a | b; }) || lane) return;
+  const u64 before = atomicAdd(listed, (u64)1);
+  if (before < LISTED) listed[1 + before] = r;
+}
 
-  __device__ Ends(double largest, double sum) : largest(largest), finite(fabs(largest) < INFINITE) {
-#if KIND == SOFTMAX
-    const double inverse = 1 / sum;
-    least = inverse * (1 - ERROR), greatest = inverse * (1 + ERROR);
-#else
-    const double logarithm = log1p(sum);
-    const bool fine = sum < FINEST;
-    least = fine ? 0 : logarithm * (1 - ERROR), greatest = fine ? 2 * FINEST : logarithm * (1 + ERROR);
-#endif
-  }
-  // Write the result for a number, of which e is the power, if it is known; whether that is in doubt.
-  __device__ bool write(double x, double e, float* out) const {
-    float y;
-#if KIND == SOFTMAX
-    const bool doubt = !settled(e * least, e * greatest, &y);
-    *out = finite ? y : canonical<float>(largest == -INFINITE ? OF_NOTHING : NOT_A_NUMBER);
-#elif KIND == LOG_SOFTMAX
+// What a thread has found of a row of which it knows the largest number: sums of powers, for logarithms but for the largest
+// ones, and how many these are.
+struct Powers {
+  double largest, sums[SUMS], equal;
+
+  __device__ Powers(double largest) : largest(largest), sums(), equal(0) {}
+
+  // Add the power of a number, and return it, if it is not one of the largest.
+  __device__ double add(double x, int j) {
     const double d = x - largest;
-    const bool doubt = !settled(d - greatest, d - least, &y);
-    *out = finite ? y : canonical<float>(NOT_A_NUMBER);
-#else
-    const bool doubt = !settled(largest + least, largest + greatest, &y);
-    *out = finite ? y : canonical<float>(largest);
-#endif
-    return doubt;
+    const bool same = KIND != SOFTMAX && __double2hiint(d) == 0;
+    const double e = same ? 0 : power(d);
+    sums[j % SUMS] += e, equal += same;
+    return e;
   }
-  __device__ void mark(bool doubt, unsigned* marked, long long r) const {
-    if (doubt && finite) marked[0] = 1, atomicOr(marked + 1 + (r >> 5), 1u << (r & 31));
+  __device__ Results results(bool rounded) {
+#pragma unroll
+    for (int half = SUMS / 2; half; half /= 2)
+#pragma unroll
+      for (int j = 0; j < half; j++) sums[j] += sums[j + half];
+    const double sum = sum_of_team(sums[0]);
+    return Results(largest, KIND == SOFTMAX ? sum : sum + (sum_of_team(equal) - 1), rounded);
   }
 };
 
 #if NUMBERS
 extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128) quick_rows(
-    const float* x, float* out, unsigned* marked, long long count, long long n) {
+    const float* x, float* out, u64* listed, long long count, long long n) {
   const float nothing = __int_as_float(0xFF800000);
   const int lane = threadIdx.x % TEAM, teams = blockDim.x / TEAM;
   for (long long first = (long long)blockIdx.x * teams; first < count; first += (long long)gridDim.x * teams) {
@@ -128,75 +151,62 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128) quick_rows
     const int here = r < count ? n : 0;
     const float* numbers = x + r * n;
     float v[NUMBERS], most = nothing;
+    bool rounded = false;
 #pragma unroll
     for (int j = 0; j < NUMBERS; j++) {
       int i = lane + j * TEAM;
       v[j] = i < here ? numbers[i] : nothing;
-      most = larger(most, v[j]);
+      most = larger(most, v[j]), rounded |= tiny(v[j]);
     }
-    Powers row = {widened(of_team(most, larger)), 0, lane ? 0.0 : -1.0};
+    Powers row(widened(of_team(most, larger)));
     double e[NUMBERS];
 #pragma unroll
-    for (int j = 0; j < NUMBERS; j++) {
-#if KIND == SOFTMAX
-      e[j] = power(widened(v[j]) - row.largest), row.sum += e[j];
-#else
-      row.add(widened(v[j]));
-#endif
-    }
-    const double sum = sum_of_team(row.sum), equal = KIND == SOFTMAX ? 0 : sum_of_team(row.equal);
-    const Ends ends(row.largest, sum + equal);
+    for (int j = 0; j < NUMBERS; j++) e[j] = row.add(widened(v[j]), j);
+    const Results results = row.results(somewhere(rounded));
     bool doubt = false;
 #if KIND == LOGSUMEXP
-    if (here && lane == 0) doubt = ends.write(0, 0, out + r);
+    if (here && lane == 0) doubt = results.write(0, 0, out + r);
 #else
 #pragma unroll
     for (int j = 0; j < NUMBERS; j++) {
       int i = lane + j * TEAM;
-      if (i < here) doubt |= ends.write(widened(v[j]), e[j], out + r * n + i);
+      if (i < here) doubt |= results.write(widened(v[j]), e[j], out + r * n + i);
     }
 #endif
-    ends.mark(doubt, marked, r);
+    list(doubt, lane, listed, r);
   }
 }
 #else
 extern "C" __global__ void __launch_bounds__(TEAM, 1024 / TEAM) quick_rows(
-    const float* x, float* out, unsigned* marked, long long count, long long n) {
+    const float* x, float* out, u64* listed, long long count, long long n) {
   const float nothing = __int_as_float(0xFF800000);
   const int lane = threadIdx.x;
   for (long long r = blockIdx.x; r < count; r += gridDim.x) {
     const float* numbers = x + r * n;
     float most = nothing;
+    bool rounded = false;
 #pragma unroll 8
-    for (int i = lane; i < n; i += TEAM) most = larger(most, numbers[i]);
-    const double largest = widened(of_team(most, larger));
-    Powers rows[SUMS];
-#pragma unroll
-    for (int j = 0; j < SUMS; j++) rows[j] = {largest, 0, 0};
+    for (int i = lane; i < n; i += TEAM) most = larger(most, numbers[i]), rounded |= tiny(numbers[i]);
+    Powers row(widened(of_team(most, larger)));
     for (int first = lane; first < n; first += SUMS * TEAM) {
 #pragma unroll
       for (int j = 0; j < SUMS; j++) {
         int i = first + j * TEAM;
-        rows[j].add(widened(i < n ? numbers[i] : nothing));
+        row.add(widened(i < n ? numbers[i] : nothing), j);
       }
     }
-#pragma unroll
-    for (int half = SUMS / 2; half; half /= 2)
-#pragma unroll
-      for (int j = 0; j < half; j++) rows[j].sum += rows[j + half].sum, rows[j].equal += rows[j + half].equal;
-    const double equal = KIND == SOFTMAX ? 0 : sum_of_team(rows[0].equal) - 1;
-    const Ends ends(largest, sum_of_team(rows[0].sum) + equal);
+    const Results results = row.results(somewhere(rounded));
     bool doubt = false;
 #if KIND == LOGSUMEXP
-    if (lane == 0) doubt = ends.write(0, 0, out + r);
+    if (lane == 0) doubt = results.write(0, 0, out + r);
 #else
 #pragma unroll 8
     for (int i = lane; i < n; i += TEAM) {
       const double v = widened(numbers[i]);
-      doubt |= ends.write(v, KIND == SOFTMAX ? power(v - largest) : 0, out + r * n + i);
+      doubt |= results.write(v, KIND == SOFTMAX ? power(v - row.largest) : 0, out + r * n + i);
     }
 #endif
-    ends.mark(doubt, marked, r);
+    list(doubt, lane, listed, r);
   }
 }
 #endif

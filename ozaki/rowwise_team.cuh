@@ -2,6 +2,10 @@
 
 // What the kernels of rows share: a row is in registers of TEAM threads, and may be in doubt.
 
+#define LISTED (1 << 16) // rows in doubt that are listed, at most
+
+typedef unsigned long long u64;
+
 #define INFINITE __longlong_as_double(0x7FF0000000000000LL)
 #define NOT_A_NUMBER __longlong_as_double(0x7FF8000000000000LL)
 
@@ -30,3 +34,6 @@ __device__ double sum_of_team(double x) {
 template <class V> __device__ V together(const V& mine) {
   return of_team(mine, [](V a, const V& b) { return a.add(b), a; });
 }
+
+// Whether something holds for a thread of the warp, or of the block if that is the team.
+__device__ bool somewhere(bool here) { return TEAM > 32 ? __syncthreads_or(here) : __any_sync(~0u, here); }

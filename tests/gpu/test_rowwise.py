@@ -49,9 +49,10 @@ def test_rows_that_enclosures_leave_in_doubt_are_computed_by_kernels(name, monke
     rng, function, text = np.random.default_rng(6), getattr(ozaki, name), rowwise_cuda.quick_source
     for shape in ((20_000, 768), (100_000, 20), (700, 8192), (40_000, 300)):
         same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
-    error = "#define ERROR (1.0 / (1ll << 44))"
+    error = "#define MARGIN (20 + ADDED)"
+    assert text("softmax", 32, 24).count(error) == 1
     monkeypatch.setattr(
-        rowwise_cuda, "quick_source", lambda *a: text(*a).replace(error, "#define ERROR 0x1p-30")
+        rowwise_cuda, "quick_source", lambda *a: text(*a).replace(error, "#define MARGIN (1 << 23)")
     )
     monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
     for shape in ((1000, 768), (10_000, 20), (5, 3), (300, 2000), (20, 8000)):
