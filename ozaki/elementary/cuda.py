@@ -1,9 +1,9 @@
 """Texts as CUDA kernels: a trace is printed, one line an operation, and nothing is contracted.
 
-A kernel takes a number with each thread. Undecided ones stay in `out` and have a bit in the flags; a second
-kernel, of the longer text, takes those, and integers on the host what even that leaves. Whether there are
-any is the one thing that the host waits for: the kernels write it to the host's own memory. Where the longer
-text is known to leave none, as of functions of one float32 number, nothing waits.
+A kernel takes a number with each thread, by a function's first text, and where that leaves it undecided by
+the longer one. What even that leaves stays in `out` and has a bit in the flags; integers on the host take it.
+Whether there is any is the one thing that the host waits for: the kernel writes it to the host's own memory.
+Where the longer text is known to leave nothing, as of functions of one float32 number, nothing waits.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 THREADS, BLOCKS = 256, 16
 """Threads of a block, and blocks to a multiprocessor."""
 
-_SELDOM = 1 << 12
-"""Up to how many numbers the first text mostly decides: it leaves one float64 number of ten thousand."""
-
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "shr": ">>"}
 _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -45,36 +42,29 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
     """Write a text's values of flat arrays to `out`, which may be the first of them, but no other.
 
     otherwise : computes on the host what both texts leave undecided; None where that is nothing.
-
-    Of many numbers both texts are launched at once: waiting in between takes longer than a text for nothing.
     """
     if not out.size:
         return
     refuse_captures("functions")
-    cupy, words = import_cupy(), (out.size + 31) // 32
-    flags = cupy.empty(words + 2, np.uint32)
     if otherwise is None:
-        for last in (False, True):
-            _launch(name, last, [out, *x[1:]] if last else x, out, flags, flags[words:])
+        _launch(name, True, x, out)
         return
-    undecided = Readback(2, np.uint32)
-    for texts in [[False], [True]] if out.size <= _SELDOM else [[False, True]]:
-        for last in texts:
-            _launch(name, last, [out, *x[1:]] if last else x, out, flags, undecided.address)
-        undecided.send()
-        if not undecided.look()[int(last)]:
-            return
-    bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
-    where = cupy.flatnonzero(bits[: out.size])
-    arguments = [a[where].get() for a in (out, *x[1:])]
-    out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
+    cupy = import_cupy()
+    flags, undecided = cupy.empty((out.size + 31) // 32, np.uint32), Readback(1, np.uint32)
+    _launch(name, False, x, out, flags, undecided.address)
+    undecided.send()
+    if undecided.look()[0]:
+        bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
+        where = cupy.flatnonzero(bits[: out.size])
+        arguments = [a[where].get() for a in (out, *x[1:])]
+        out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
 
 
-def _launch(name: str, last: bool, x: Sequence[Array], out: Array, flags: Array, undecided: Any) -> None:
+def _launch(name: str, decided: bool, x: Sequence[Array], out: Array, *flags: Any) -> None:
     device = out.data.device_id
     grid = min(_processors(device) * BLOCKS, -(-out.size // THREADS))
-    arguments = (*x, out, flags, undecided, np.int64(out.size))
-    _kernel(name, out.dtype == np.float32, last, device)((grid,), (THREADS,), arguments)
+    arguments = (*x, out, np.int64(out.size), *flags)
+    _kernel(name, out.dtype == np.float32, decided, device)((grid,), (THREADS,), arguments)
 
 
 @cache
@@ -83,49 +73,56 @@ def _processors(device: int) -> int:
 
 
 @cache
-def _kernel(name: str, of_single: bool, last: bool, device: int) -> Any:
-    """Return the kernel of a text on a device."""
-    return from_text(source(name, of_single, last), "elementary", device)
+def _kernel(name: str, of_single: bool, decided: bool, device: int) -> Any:
+    """Return the kernel of a function's texts on a device."""
+    return from_text(source(name, of_single, decided), "elementary", device)
 
 
-def source(name: str, of_single: bool, last: bool) -> str:
-    """Return the kernel of a text in CUDA: undecided[last] becomes 1 if there are such numbers."""
-    program = Program(name, of_single, last)
+def source(name: str, of_single: bool, decided: bool) -> str:
+    """Return the kernel of a function's texts in CUDA.
+
+    decided : whether they leave nothing undecided; else `undecided` becomes 1 where they do.
+    """
+    quick, longer = (Program(name, of_single, last) for last in (False, True))
     kind = "float" if of_single else "double"
-    names = "xy"[: program.arguments]
+    names = "xy"[: quick.arguments]
     parameters = "".join(f"const {kind}* {x}, " for x in names)
     given = ", ".join(f"widened({x}[i])" for x in names)
-    live = "i < n" if not last else "(flags[i >> 5] >> (i & 31) & 1)"
-    return f"""{HEADER}{device_function(program, "text")}
+    return f"""{HEADER}{device_function(quick, "quick")}{device_function(longer, "longer", "__noinline__")}
+#define DECIDED {int(decided)}
 extern "C" __global__
-void elementary({parameters}{kind}* out, unsigned* flags, unsigned* undecided, long long n) {{
-  long long padded = (n + 31) & ~31LL, step = (long long)gridDim.x * blockDim.x;
+void elementary({parameters}{kind}* out, long long n{"" if decided else ", unsigned* flags, unsigned* undecided"}) {{
+  const long long step = (long long)gridDim.x * blockDim.x, last = DECIDED ? n : (n + 31) & ~31LL;
   bool some = false;
-  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < padded; i += step) {{
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < last; i += step) {{
     bool doubt = false;
-    if ({live}) {{
+    if (i < n) {{
       double value;
-      doubt = text({given}, value);
-      out[i] = doubt ? x[i] : {"canonical<float>(value)" if of_single else "value"};
+      doubt = quick({given}, value) && longer({given}, value);
+      out[i] = !DECIDED && doubt ? x[i] : {"canonical<float>(value)" if of_single else "value"};
     }}
+#if !DECIDED
     unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
     if ((i & 31) == 0) flags[i >> 5] = doubts;
     some |= doubt;
+#endif
   }}
+#if !DECIDED
   // The host's memory is far: a block writes to it once, if at all.
-  if (__syncthreads_or(some) && threadIdx.x == 0) undecided[{int(last)}] = 1;
+  if (__syncthreads_or(some) && threadIdx.x == 0) *undecided = 1;
+#endif
 }}
 """
 
 
-def device_function(program: Program, name: str) -> str:
+def device_function(program: Program, name: str, inline: str = "__forceinline__") -> str:
     """Return a text as a function of CUDA that writes a value, and returns whether that is in doubt."""
     tables = "".join(_table(f"{name}_{key}", table) for key, table in program.trace.tables.items())
     parameters = "".join(f"double {x}, " for x in "xy"[: program.arguments])
     body = "\n  ".join(f"{_C[v.kind]} v{v.index} = {_expression(v, name)};" for v in program.trace.values)
     result, undecided = (_operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True))
     return f"""{tables}
-__device__ __forceinline__ bool {name}({parameters}double& value) {{
+__device__ {inline} bool {name}({parameters}double& value) {{
   {body}
   value = {result};
   return {undecided};

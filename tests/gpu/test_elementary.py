@@ -107,19 +107,22 @@ def test_every_float32(name):
 @pytest.mark.parametrize("name", sorted(name for name, (slope, *_) in SLOPES.items() if slope.decided))
 def test_no_float32_derivative_is_left_undecided(cupy, name, monkeypatch):
     """Nothing waits to learn that. `test_every_float32` shows it of the functions themselves."""
-    launch, left = cuda._launch, []
+    evaluated, left = cuda.evaluate, []
 
-    def noted(*arguments):
-        *_, undecided = arguments
-        undecided[:] = 0
-        launch(*arguments)
-        left.append(int(undecided[1]))
+    def noted(text, x, out, otherwise):
+        assert otherwise is None
+        left.append(0)
+        evaluated(text, x, out, count)
 
-    monkeypatch.setattr(cuda, "_launch", noted)
+    def count(text, dtype, x):
+        left[-1] += len(x[0])
+        return x[0]
+
+    monkeypatch.setattr(cuda, "evaluate", noted)
     for start in range(0, 1 << 32, 1 << 28):
         x = cupy.arange(start, start + (1 << 28), dtype=cupy.uint32).view(cupy.float32)
         derivative(name, (1,), x)
-    assert len(left) == 32
+    assert len(left) == 16
     assert not any(left)
 
 
