@@ -74,8 +74,9 @@ def _as_they_lie(name: str, *x: Any) -> Any:
         if not (a.flags.c_contiguous or (a.ndim == 1 and not on_gpu)):
             return None
     if on_gpu:
-        here = device_of(first) is device_of(None)  # no context has to be entered
-        return _of_vector(name, first) if here and len(arrays) == 1 else None
+        here = device_of(None)  # no context has to be entered
+        alike = all(device_of(a) is here and a.shape == first.shape for a in arrays)
+        return _of_vectors(name, arrays) if alike else None
     return _of_few(name, arrays)
 
 
@@ -96,10 +97,10 @@ def _of_few(name: str, arrays: list[np.ndarray]) -> Any:
     return out if shape else out[()]
 
 
-def _of_vector(name: str, x: Array) -> Array:
-    """Return values of an array on the current GPU."""
-    out = empty_result(x, x.shape, x.dtype)
-    evaluate(name, [x.reshape(-1)], out.reshape(-1))
+def _of_vectors(name: str, arrays: list[Array]) -> Array:
+    """Return values of arrays of one shape on the current GPU."""
+    out = empty_result(arrays[0], arrays[0].shape, arrays[0].dtype)
+    evaluate(name, [x.reshape(-1) for x in arrays], out.reshape(-1))
     return out
 
 
