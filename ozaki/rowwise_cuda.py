@@ -31,10 +31,10 @@ _LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
 """Warps of a block that have a row each, or whose threads have, and blocks to a multiprocessor at most."""
 
 _FOR_FEW = 2
-"""Blocks to a multiprocessor where rows are listed: mostly there are none or a few, and blocks take time to start."""
+"""Blocks to a multiprocessor where rows are listed: mostly none or a few are, and blocks take time to start."""
 
 _LISTED = 1 << 16
-"""Rows that are listed, at most (`LISTED` of `rowwise_team.cuh`): where more are in doubt, all are computed."""
+"""Rows that are listed, at most: where more are in doubt, all are computed (`LISTED` of `rowwise_team.cuh`)."""
 
 _NONE = np.uint64(0)
 

@@ -88,10 +88,11 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     names = "xy"[: quick.arguments]
     parameters = "".join(f"const {kind}* {x}, " for x in names)
     given = ", ".join(f"widened({x}[i])" for x in names)
+    more = "" if decided else ", unsigned* flags, unsigned* undecided"
     return f"""{HEADER}{device_function(quick, "quick")}{device_function(longer, "longer", "__noinline__")}
 #define DECIDED {int(decided)}
 extern "C" __global__
-void elementary({parameters}{kind}* out, long long n{"" if decided else ", unsigned* flags, unsigned* undecided"}) {{
+void elementary({parameters}{kind}* out, long long n{more}) {{
   const long long step = (long long)gridDim.x * blockDim.x, last = DECIDED ? n : (n + 31) & ~31LL;
   bool some = false;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < last; i += step) {{
