@@ -68,44 +68,42 @@ __device__ float larger(float a, float b) {
   return c;
 }
 
-// Write a result, rounded; whether that is in doubt: where it is so near to the middle between two float32 numbers, of which
-// the last 29 bits are 2**28. A subnormal number has fewer bits; less than 2**-151 is 0.
-__device__ bool doubtful(double y, unsigned margin, float* out) {
-  *out = narrowed(y);
-  const unsigned least = 0x36800000, normal = 0x38100000; // the upper halves of 2**-151 and 2**-126
-  if ((__double2hiint(y) & 0x7FFFFFFFu) - least < normal - least) {
-    const double error = fabs(y) * (margin * 0x1p-52);
-    return __float_as_uint(narrowed(y - error)) != __float_as_uint(narrowed(y + error));
-  }
-  return (__double2loint(y) - (1u << 28) + margin & (1u << 29) - 1) <= 2 * margin;
-}
-
 // The results of a row of which 1/S, or log1p(S), is known.
 struct Results {
   double largest, of_sum;
   unsigned margin;
-  bool finite, fine;
+  bool finite, doubt;
+  bool subnormal = false; // whether there are results of which no one has asked yet whether they are in doubt
 
   // rounded : whether a difference from the largest number may be.
   __device__ Results(double largest, double sum, bool rounded)
       : largest(largest), of_sum(KIND == SOFTMAX ? 1 / sum : log1p(sum)), margin(MARGIN + (rounded ? OF_ROUNDED : 0)),
-        finite(fabs(largest) < INFINITE), fine(KIND != SOFTMAX && sum < FINEST) {}
+        finite(fabs(largest) < INFINITE), doubt(KIND != SOFTMAX && sum < FINEST) {}
 
-  // Write the result for a number, of which e is the power, if it is known; whether that is in doubt.
-  __device__ bool write(double x, double e, float* out) const {
-    float result;
-    bool doubt = fine;
-#if KIND == LOGSUMEXP
-    const double error = of_sum * (margin * 0x1p-52);
-    result = narrowed(largest + (of_sum - error));
-    doubt |= __float_as_uint(result) != __float_as_uint(narrowed(largest + (of_sum + error)));
-    *out = finite ? result : canonical<float>(largest);
-#else
-    doubt |= doubtful(KIND == SOFTMAX ? e * of_sum : x - largest - of_sum, margin, &result);
+  // What is rounded for a number, of which e is the power, if it is known.
+  __device__ double value(double x, double e) const { return KIND == SOFTMAX ? e * of_sum : x - largest - of_sum; }
+
+  // Where a number is near to the middle between two float32 ones, its last 29 bits are near to 2**28.
+  __device__ void write(double value, float* out) {
     const double otherwise = KIND == SOFTMAX && largest == -INFINITE ? OF_NOTHING : NOT_A_NUMBER;
-    *out = finite ? result : canonical<float>(otherwise);
-#endif
-    return doubt && finite;
+    *out = finite ? narrowed(value) : canonical<float>(otherwise);
+    doubt |= (__double2loint(value) - (1u << 28) + margin & (1u << 29) - 1) <= 2 * margin;
+    subnormal |= is_subnormal(value);
+  }
+  // From 2**-151 to 2**-126: what is less is rounded to 0.
+  __device__ static bool is_subnormal(double value) {
+    return (__double2hiint(value) & 0x7FFFFFFFu) - 0x36800000u < 0x38100000u - 0x36800000u;
+  }
+  __device__ void ask(double value) {
+    if (is_subnormal(value)) doubt |= differ(0, value, fabs(value) * (margin * 0x1p-52));
+  }
+  __device__ void write_sum(float* out) {
+    *out = canonical<float>(finite ? largest + of_sum : largest);
+    doubt |= differ(largest, of_sum, of_sum * (margin * 0x1p-52));
+  }
+  // Whether what is nearly a + b is not known to be rounded to one float32 number.
+  __device__ static bool differ(double a, double b, double error) {
+    return __float_as_uint(narrowed(a + (b - error))) != __float_as_uint(narrowed(a + (b + error)));
   }
 };
 
@@ -162,18 +160,21 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128) quick_rows
     double e[NUMBERS];
 #pragma unroll
     for (int j = 0; j < NUMBERS; j++) e[j] = row.add(widened(v[j]), j);
-    const Results results = row.results(somewhere(rounded));
-    bool doubt = false;
+    Results results = row.results(somewhere(rounded));
 #if KIND == LOGSUMEXP
-    if (here && lane == 0) doubt = results.write(0, 0, out + r);
+    if (here && lane == 0) results.write_sum(out + r);
 #else
 #pragma unroll
     for (int j = 0; j < NUMBERS; j++) {
       int i = lane + j * TEAM;
-      if (i < here) doubt |= results.write(widened(v[j]), e[j], out + r * n + i);
+      if (i < here) results.write(results.value(widened(v[j]), e[j]), out + r * n + i);
+    }
+    if (results.subnormal) {
+#pragma unroll
+      for (int j = 0; j < NUMBERS; j++) results.ask(results.value(widened(v[j]), e[j]));
     }
 #endif
-    list(doubt, lane, listed, r);
+    list(here && results.finite && results.doubt, lane, listed, r);
   }
 }
 #else
@@ -195,18 +196,19 @@ extern "C" __global__ void __launch_bounds__(TEAM, 1024 / TEAM) quick_rows(
         row.add(widened(i < n ? numbers[i] : nothing), j);
       }
     }
-    const Results results = row.results(somewhere(rounded));
-    bool doubt = false;
+    Results results = row.results(somewhere(rounded));
 #if KIND == LOGSUMEXP
-    if (lane == 0) doubt = results.write(0, 0, out + r);
+    if (lane == 0) results.write_sum(out + r);
 #else
-#pragma unroll 8
-    for (int i = lane; i < n; i += TEAM) {
+    const auto value = [&](int i) {
       const double v = widened(numbers[i]);
-      doubt |= results.write(v, KIND == SOFTMAX ? power(v - row.largest) : 0, out + r * n + i);
-    }
+      return results.value(v, KIND == SOFTMAX ? power(v - row.largest) : 0);
+    };
+#pragma unroll 8
+    for (int i = lane; i < n; i += TEAM) results.write(value(i), out + r * n + i);
+    for (int i = lane; results.subnormal && i < n; i += TEAM) results.ask(value(i));
 #endif
-    list(doubt, lane, listed, r);
+    list(results.finite && results.doubt, lane, listed, r);
   }
 }
 #endif

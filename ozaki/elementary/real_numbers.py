@@ -29,7 +29,7 @@ def _angles(x: Array) -> Array:
     angles = namespace(x).empty_like(word)
     namespace(x).right_shift(word, 8 * x.itemsize - 1, out=angles)  # all bits of negative ones, or none
     angles &= half_turn
-    angles[(word & largest) > infinite] = nan
+    namespace(x).copyto(angles, nan, where=(word & largest) > infinite)
     return angles.view(x.dtype)
 
 
