@@ -25,16 +25,19 @@ from ozaki.elementary.cuda import device_functions
 from ozaki.tuning import SHORT_ROW
 
 WARP, MOST_THREADS = 32, 256
-"""Threads that have a row of up to LONG_FOR_A_WARP numbers, and a longer one."""
+"""Threads that have a row of up to _LONG_FOR_A_WARP numbers, and a longer one."""
 
-_LONG_FOR_A_WARP, _WARPS, _BLOCKS = 512, 4, 16
-"""Warps of a block that have a row each, or whose threads have, and blocks to a multiprocessor at most."""
+_LONG_FOR_A_WARP, _WARPS = 512, 4
+"""Numbers of a row that a warp has at most, and warps of a block that have a row each, or whose threads have."""
+
+_MOST_BLOCKS = (1 << 31) - 1
+"""Blocks at most: with a block for each row the last ones end together, with fewer some have one row more."""
 
 _FOR_FEW = 2
-"""Blocks to a multiprocessor where rows are listed: mostly none or a few are, and blocks take time to start."""
+"""Blocks to a multiprocessor where rows are listed: mostly a few are, and blocks take time to start."""
 
 _LISTED = 1 << 16
-"""Rows that are listed, at most: where more are in doubt, all are computed (`LISTED` of `rowwise_team.cuh`)."""
+"""Rows that are listed at most (`LISTED` of `rowwise_team.cuh`): where more are in doubt, all are computed."""
 
 _NONE = np.uint64(0)
 
@@ -105,7 +108,7 @@ def team_of(n: int) -> tuple[int, int]:
 def launch_teams(kernel: Any, team: int, count: int, arguments: tuple[Any, ...]) -> None:
     """Launch a kernel whose teams of so many threads have a row each."""
     threads = max(team, WARP * _WARPS)
-    kernel((_blocks(-(-count * team // threads)),), (threads,), arguments)
+    kernel((min(-(-count * team // threads), _MOST_BLOCKS),), (threads,), arguments)
 
 
 def _at_once(kind: str, rows: Array, out: Array, listed: Array | None) -> None:
@@ -120,8 +123,8 @@ def _at_once(kind: str, rows: Array, out: Array, listed: Array | None) -> None:
     kernel = _kernel("rows", kind, rows.dtype, team, rows.data.device_id)
     shared = 8 * teams * n if kind in _SOFTMAX and n <= MOST_IN_REGISTERS else 0
     arguments = (rows, out, _NONE if listed is None else listed, *map(np.int64, (count, n, shared > 0)))
-    blocks = _blocks(-(-count // teams), _BLOCKS if listed is None else _FOR_FEW)
-    kernel((blocks,), (team * teams,), arguments, shared_mem=shared)
+    most = _MOST_BLOCKS if listed is None else _FOR_FEW * multiprocessors()
+    kernel((min(-(-count // teams), most),), (team * teams,), arguments, shared_mem=shared)
 
 
 def _in_parts(kind: str, rows: Array, out: Array, parts: int, size: int) -> None:
@@ -135,7 +138,7 @@ def _in_parts(kind: str, rows: Array, out: Array, parts: int, size: int) -> None
         ("results_of_parts", (rows, largest, sums, out)),
     ):
         kernel = _kernel(name, kind, rows.dtype, MOST_THREADS, rows.data.device_id)
-        kernel((_blocks(count * parts),), (MOST_THREADS,), (*arrays, *sizes))
+        kernel((min(count * parts, _MOST_BLOCKS),), (MOST_THREADS,), (*arrays, *sizes))
 
 
 def _division(count: int, n: int) -> tuple[int, int]:
@@ -145,10 +148,6 @@ def _division(count: int, n: int) -> tuple[int, int]:
     parts = max(1, min(_PARTS * multiprocessors() // count, n // _LEAST_PART))
     size = -(-n // (parts * MOST_THREADS)) * MOST_THREADS
     return -(-n // size), size
-
-
-def _blocks(most: int, to_each: int = _BLOCKS) -> int:
-    return min(most, to_each * multiprocessors())
 
 
 @cache
