@@ -43,7 +43,7 @@ from ozaki.product.cost import CostWarning
 from ozaki.product.operand import Operand
 from ozaki.public import PUBLIC as _PUBLIC
 from ozaki.rounding.error_free import two_product, two_sum
-from ozaki.rowwise import gmean, hmean, layer_norm, log_softmax, logsumexp, rms_norm, softmax
+from ozaki.rowwise.api import gmean, hmean, layer_norm, log_softmax, logsumexp, rms_norm, softmax
 from ozaki.sums.api import dot, mean, norm, rms, sum, vdot
 from ozaki.sums.central import kurtosis, moment, skew
 from ozaki.sums.convolution import convolve, correlate

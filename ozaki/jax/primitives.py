@@ -18,8 +18,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 import ozaki.sums.api as sums
-from ozaki import api, rowwise
+from ozaki import api
 from ozaki.elementary.derivatives import derivative
+from ozaki.rowwise import api as rowwise
 from ozaki.sums import statistics
 from ozaki.sums.arguments import reduced_shape
 

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
-from ozaki import rowwise
-from ozaki.rowwise_slopes import softmax_slope
+from ozaki.rowwise import api as rowwise
+from ozaki.rowwise.slopes_cuda import softmax_slope
+from ozaki.rowwise.sums_of_rows import sums_of_rows
 from ozaki.sums import api as sums
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_sum
 from ozaki.sums.statistics import average, std, var
-from ozaki.sums_of_rows import sums_of_rows
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.norms import normalized, normalized_rows, slope, sum_of_products

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
-from ozaki.standardized import (
+from ozaki.rowwise.standardized import (
     channel_slopes,
     channel_sums,
     standardized,
@@ -146,7 +146,7 @@ def normalized(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return (n, c, l) numbers less the means of channels times the inverse deviations, and these, and more.
 
-    As `ozaki.standardized`: the last are variances, if asked. Weights and biases are of channels.
+    As `ozaki.rowwise.standardized`: the last are variances, if asked. Weights and biases are of channels.
     """
     with stream_of(x):
         affine = [None if t is None else array_of(t.contiguous()) for t in (weight, bias)]
@@ -163,7 +163,7 @@ def normalized_rows(
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return rows normalized, times a weight and plus a bias, their means and inverse deviations.
 
-    None as `ozaki.standardized.standardized_rows`, and for a weight or bias of another dtype or device.
+    None as `standardized_rows`, and for a weight or bias of another dtype or device.
     """
     given = [t for t in (weight, bias) if t is not None]
     if x.is_cpu or any(t.dtype is not x.dtype or t.device != x.device for t in given):
@@ -189,7 +189,7 @@ def slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:
 def _slopes(
     g: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor | None, scale: Tensor
 ) -> tuple[Tensor, ...] | None:
-    """Return the derivatives of `ozaki.standardized.channel_slopes`, on a GPU."""
+    """Return the derivatives of `ozaki.rowwise.standardized.channel_slopes`, on a GPU."""
     if g.is_cpu:
         return None
     with stream_of(g):

@@ -15,8 +15,8 @@ from typing import Any
 from torch import Tensor
 
 from multiword.runtime.options import axes, integer
-from ozaki import rowwise
-from ozaki.rows import affine
+from ozaki.rowwise import api as rowwise
+from ozaki.rowwise.rows import affine
 from ozaki.torch.elementary import DTYPES, elementary
 from ozaki.torch.functions import check
 from ozaki.torch.operators import dot, mean, new_operator, save, sum

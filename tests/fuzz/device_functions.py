@@ -13,7 +13,7 @@ from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.device_products import Call, writable
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_sums import chosen_axis
-from tests.rowwise import DEFINITIONS
+from tests.rowwise.definitions import DEFINITIONS
 
 _NAMES = tuple(sorted(PUBLIC.keys() & (FUNCTIONS.keys() | PARTS.keys())))
 _SHAPES = ((), (0,), (1,), (3, 0, 2), (40,), (300,), (7, 30), (3, 5, 8), (5000,))

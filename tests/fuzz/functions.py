@@ -9,7 +9,7 @@ from ozaki.elementary.evaluate import by_integers
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.public import PUBLIC
 from tests.fuzz.draw import Draw, check, check_same
-from tests.rowwise import DEFINITIONS, POSITIVE
+from tests.rowwise.definitions import DEFINITIONS, POSITIVE
 
 _NAMES = tuple(name for name, f in FUNCTIONS.items() if f.arguments == 1 and name in PUBLIC)
 _SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import rowwise_cuda, standardized_cuda
-from ozaki.rowwise import safe_softmax
-from ozaki.rowwise_slopes import softmax_slope
-from ozaki.standardized import channel_slopes, standardized, standardized_channels, standardized_rows
+from ozaki.rowwise import cuda, standardized_cuda
+from ozaki.rowwise.api import safe_softmax
+from ozaki.rowwise.slopes_cuda import softmax_slope
+from ozaki.rowwise.standardized import channel_slopes, standardized, standardized_channels, standardized_rows
 from tests.gpu.same import same_on_the_gpu
-from tests.rowwise import DEFINITIONS, POSITIVE
-from tests.test_rowwise_cuda import KINDS, rows
-from tests.test_rowwise_norms import NORMS, cancelling
-from tests.test_rowwise_slopes import expected_slope, gradients
-from tests.test_standardized_cuda import affine, changed, expected_slopes, numbers, same
+from tests.rowwise.definitions import DEFINITIONS, POSITIVE
+from tests.rowwise.test_cuda import KINDS, rows
+from tests.rowwise.test_norms_cuda import NORMS, cancelling
+from tests.rowwise.test_slopes_cuda import expected_slope, gradients
+from tests.rowwise.test_standardized_cuda import affine, changed, expected_slopes, numbers, same
 
 pytestmark = pytest.mark.gpu
 
@@ -46,15 +46,13 @@ def test_rows_of_every_kind_and_length(name, dtype):
 @pytest.mark.parametrize("name", KINDS)
 def test_rows_that_enclosures_leave_in_doubt_are_computed_by_kernels(name, monkeypatch):
     """With ends that are far apart most rows are; as they are, a few of many."""
-    rng, function, text = np.random.default_rng(6), getattr(ozaki, name), rowwise_cuda.quick_source
+    rng, function, text = np.random.default_rng(6), getattr(ozaki, name), cuda.quick_source
     for shape in ((20_000, 768), (100_000, 20), (700, 8192), (40_000, 300)):
         same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
     error = "#define MARGIN (20 + ADDED)"
     assert text("softmax", 32, 24).count(error) == 1
-    monkeypatch.setattr(
-        rowwise_cuda, "quick_source", lambda *a: text(*a).replace(error, "#define MARGIN (1 << 23)")
-    )
-    monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
+    monkeypatch.setattr(cuda, "quick_source", lambda *a: text(*a).replace(error, "#define MARGIN (1 << 23)"))
+    monkeypatch.setattr(cuda, "_kernel", cuda._kernel.__wrapped__)
     for shape in ((1000, 768), (10_000, 20), (5, 3), (300, 2000), (20, 8000)):
         same_on_the_gpu(function, rng.standard_normal(shape).astype(np.float32), axis=1)
 
@@ -97,7 +95,7 @@ def test_standardized_rows(cupy, shape):
         assert (found is None) == (expected is None)
         assert found is None or found.get().tobytes() == expected.tobytes()
     rows = standardized_rows(*map(cupy.asarray, (x,)), 1e-5, cupy.asarray(weight), cupy.asarray(bias))
-    assert (rows is None) == (shape[1] > rowwise_cuda.MOST_IN_REGISTERS)
+    assert (rows is None) == (shape[1] > cuda.MOST_IN_REGISTERS)
     if rows is not None:
         assert rows.y.get().tobytes() == ozaki.layer_norm(x, 1, weight, bias).tobytes()
 
@@ -188,7 +186,7 @@ def test_many_long_rows_are_enclosed(name):
 @pytest.mark.parametrize("name", KINDS)
 def test_integers_decide_what_texts_and_words_of_sums_leave_open(name, shape, dtype, monkeypatch):
     """With all in doubt: powers and logarithms; and with units so large that most sums lose bits."""
-    text = rowwise_cuda.source
+    text = cuda.source
 
     def doubting(*arguments):
         found = text(*arguments).replace("UNIT = 158", "UNIT = 60")
@@ -197,7 +195,7 @@ def test_integers_decide_what_texts_and_words_of_sums_leave_open(name, shape, dt
                 found = found.replace(f"{of}_{x}", f"({of}_{x}, true)")
         return found
 
-    monkeypatch.setattr(rowwise_cuda, "source", doubting)
-    monkeypatch.setattr(rowwise_cuda, "_kernel", rowwise_cuda._kernel.__wrapped__)
+    monkeypatch.setattr(cuda, "source", doubting)
+    monkeypatch.setattr(cuda, "_kernel", cuda._kernel.__wrapped__)
     x = (np.random.default_rng(4).standard_normal(shape) * 9).astype(dtype)
     same_on_the_gpu(getattr(ozaki, name), x, axis=1)

@@ -1,4 +1,4 @@
-#include "ozaki/channels.cuh"
+#include "ozaki/rowwise/channels.cuh"
 
 // Channels of float32 arrays, standardized.
 //

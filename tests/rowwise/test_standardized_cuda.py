@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from multiword.runtime.kernels import OPTIONS
-from ozaki import standardized_cuda
-from ozaki.standardized import channel_sums, standardized
-from ozaki.standardized_cuda import ChannelShape, division, source
+from ozaki.rowwise import standardized_cuda
+from ozaki.rowwise.standardized import channel_sums, standardized
+from ozaki.rowwise.standardized_cuda import ChannelShape, division, source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
-from tests.test_rowwise_cuda import TEAM, compiled, launched
-from tests.test_rowwise_norms import cancelling, rows_for_norms
+from tests.rowwise.test_cuda import TEAM, compiled, launched
+from tests.rowwise.test_norms_cuda import cancelling, rows_for_norms
 
 SHAPES = (1, 40, 30), (3, 40, 10), (5, 20, 1), (2, 30, 35)
 """Of which the last has parts, and the others have one."""

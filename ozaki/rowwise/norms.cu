@@ -1,4 +1,4 @@
-#include "ozaki/rowwise_means.cuh"
+#include "ozaki/rowwise/means.cuh"
 
 // Norms of layers of float32 rows by the definition's own operations. Its two means are of exact sums. Here sums are in
 // two words, with a bound of what these lose; where that may change a mean's rounding, the sum is taken again with more

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from multiword.runtime.compiled import numpy_forms
-from ozaki import standardized as module
 from ozaki.elementary.rounding import nearest
-from ozaki.standardized import channel_sums, standardized
-from tests.rowwise import function, layer_norm, rounded
+from ozaki.rowwise import standardized as module
+from ozaki.rowwise.standardized import channel_sums, standardized
+from tests.rowwise.definitions import function, layer_norm, rounded
 
 SHAPES = (3, 4, 5), (1, 6, 8), (2, 3, 70), (40, 2, 7), (1, 3, 300), (16, 2, 1)
 

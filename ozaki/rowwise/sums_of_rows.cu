@@ -1,4 +1,4 @@
-#include "ozaki/rowwise_means.cuh"
+#include "ozaki/rowwise/means.cuh"
 
 // The sums of float32 rows that have one index, each number rounded once: out[r, c] = Σ values[order[p], c] for p from
 // starts[r] to starts[r + 1]. A thread has a column, in two words, and with nothing lost where that leaves a rounding open.

@@ -1,4 +1,4 @@
-#include "ozaki/rowwise_means.cuh"
+#include "ozaki/rowwise/means.cuh"
 
 // The derivative of softmax y of float32 rows for that of the result, g: y·(g - Σ g·y), the exact sum and both operations
 // rounded to float32. A plain sum of the products, which are exact, mostly decides.

@@ -13,11 +13,11 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, quietly
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import empty_result
-from ozaki import rowwise, rowwise_norms, standardized_cuda
+from ozaki.rowwise import api, norms_cuda, standardized_cuda
 from ozaki.sums import api as sums
 from ozaki.sums.statistics import var
 
-LOOPS = "ozaki.norms_numba"
+LOOPS = "ozaki.rowwise.norms_numba"
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -69,7 +69,7 @@ def standardized_rows(
     if not is_cupy(x) or x.dtype != _FLOAT32 or not x.size:
         return None
     mean, scale = (empty_result(x, x.shape[:1], x.dtype) for _ in range(2))
-    y = rowwise_norms.run("layer_norm", x, float(eps), weight, bias, (mean, scale))
+    y = norms_cuda.run("layer_norm", x, float(eps), weight, bias, (mean, scale))
     return None if y is None else Standardized(y, mean, scale, None)
 
 
@@ -125,8 +125,8 @@ def _summed(x: Array, y: Array | None) -> Array:
 
 def _exactly(x: Array, eps: float) -> tuple[Array, Array, Array]:
     axes = 0, 2
-    scale = rowwise.inverse_deviation(x, axes, eps).reshape(-1)
-    return rowwise.layer_norm(x, axes, eps=eps), sums.mean(x, axes), scale
+    scale = api.inverse_deviation(x, axes, eps).reshape(-1)
+    return api.layer_norm(x, axes, eps=eps), sums.mean(x, axes), scale
 
 
 def _loops(x: Array) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from numba import boolean, float32, float64, types, uint8, void
 
 from multiword.runtime.jit import inlined, jit
-from ozaki.bounds_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
+from ozaki.rowwise.bounds_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
 from ozaki.sums.exact.enclosure_numba import divided_by, rounded, two_sum
 from ozaki.sums.exact.extraction_numba import bits_of, number_of
 

@@ -1,6 +1,6 @@
 """Softmax and its logarithms of float32 rows on a CPU: plain float64 with a bound of the error.
 
-As `rowwise_quick.cu`: where both ends of what a result may be are rounded to the same float32 number, that is
+As `enclosed.cu`: where both ends of what a result may be are rounded to the same float32 number, that is
 it. Rows with other results are left in doubt; of results, one in 2**19 or so is, for rows of 1000 numbers.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from numba import float32, float64, int32, int64, types, uint8, void
 
 from multiword.runtime.jit import inlined, jit
-from ozaki.bounds_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
+from ozaki.rowwise.bounds_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
 
 LOG2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, float.fromhex("0x1.62e42feep-1"), 1.9082149292705877e-10
 """1/log 2, and log 2 in two parts, of which the first, of 32 bits, times an integer of 9 bits is exact."""
@@ -101,7 +101,7 @@ def largest_of(x):
 
 @jit(float64(int64), inner=True)
 def error_of(n):
-    """Return how far the ends of what a result may be are from it, relatively: `ERROR` of `rowwise_quick.cu`.
+    """Return how far the ends of what a result may be are from it, relatively: `ERROR` of `enclosed.cu`.
 
     There the additions take 40 of 512 u.
     """

@@ -1,4 +1,4 @@
-#include "ozaki/rowwise_exact.cuh"
+#include "ozaki/rowwise/exact.cuh"
 
 // The steps of softmax and its logarithms of a row x: m, its largest number; the exact sum of the powers e**(x - m);
 // the results. A team of threads takes a step for a row, or for a part of one: all the sums are exact, so the parts

@@ -1,10 +1,10 @@
 """Softmax and its logarithms of rows on a GPU.
 
-`rowwise.cuh` has the steps: the largest number, the powers and their exact sum, the results. `rowwise.cu`
-takes all of them for a row in one kernel; where rows are long and few, `rowwise_parts.cu` divides them among
+`steps.cuh` has the steps: the largest number, the powers and their exact sum, the results. `rows.cu`
+takes all of them for a row in one kernel; where rows are long and few, `parts.cu` divides them among
 blocks, a kernel a step. exp(x − m) and log1p are the texts that every machine evaluates, printed. Of float32
-rows that are not very long, `rowwise_quick.cu` encloses the results; `rowwise.cu` then takes those in doubt.
-What texts and sums of some words still leave open, longer integers decide (`rowwise_exact.cuh`): so nothing
+rows that are not very long, `enclosed.cu` encloses the results; `rows.cu` then takes those in doubt.
+What texts and sums of some words still leave open, longer integers decide (`exact.cuh`): so nothing
 waits for the GPU.
 """
 
@@ -28,7 +28,7 @@ WARP, MOST_THREADS = 32, 256
 """Threads that have a row of up to _LONG_FOR_A_WARP numbers, and a longer one."""
 
 _LONG_FOR_A_WARP, _WARPS = 512, 4
-"""Numbers of a row that a warp has at most, and warps of a block that have a row each, or whose threads have."""
+"""Numbers of a row that a warp has at most, and warps of a block, which have a row each, or a thread."""
 
 _MOST_BLOCKS = (1 << 31) - 1
 """Blocks at most: with a block for each row the last ones end together, with fewer some have one row more."""
@@ -37,7 +37,7 @@ _FOR_FEW = 2
 """Blocks to a multiprocessor where rows are listed: mostly a few are, and blocks take time to start."""
 
 _LISTED = 1 << 16
-"""Rows that are listed at most (`LISTED` of `rowwise_team.cuh`): where more are in doubt, all are computed."""
+"""Rows that are listed at most (`LISTED` of `team.cuh`): where more are in doubt, all are computed."""
 
 _NONE = np.uint64(0)
 
@@ -57,13 +57,13 @@ _IN_REGISTERS = {WARP: 1024, 256: 4096, 512: 8192}
 MOST_IN_REGISTERS = max(_IN_REGISTERS.values())
 
 _MOST_ENCLOSED = max(_IN_REGISTERS) * 16 * 23
-"""Numbers of a row that is enclosed, at most (`SUMS` and `MOST_OF_A_SUM` of `rowwise_quick.cu`)."""
+"""Numbers of a row that is enclosed, at most (`SUMS` and `MOST_OF_A_SUM` of `enclosed.cu`)."""
 
 _PARTS, _LEAST_PART = 4, 1024
 """Parts to a multiprocessor at most, and numbers of one at least, where longer rows are divided."""
 
 _LARGEST, _SUM = 24, 32
-"""Bytes of what a part keeps for the next step (`rowwise_parts.cu` compares them)."""
+"""Bytes of what a part keeps for the next step (`parts.cu` compares them)."""
 
 _SOFTMAX = ("softmax", "safe_softmax")
 """Kinds of which a row's powers are needed once more. The second is 0 of rows of −Inf alone, as PyTorch's."""
@@ -154,7 +154,7 @@ def _division(count: int, n: int) -> tuple[int, int]:
 def _kernel(name: str, kind: str, dtype: Any, team: int, device: int, numbers: int = 0) -> Any:
     if name == "quick_rows":
         return from_text(quick_source(kind, team, numbers), name, device)
-    file = "rowwise.cu" if name == "rows" else "rowwise_parts.cu"
+    file = "rows.cu" if name == "rows" else "parts.cu"
     kernel = from_text(source(file, kind, dtype, team), name, device)
     if name == "rows":
         kernel.max_dynamic_shared_size_bytes = block_memory(device) - kernel.shared_size_bytes
@@ -171,7 +171,7 @@ def source(file: str, kind: str, dtype: Any, team: int) -> str:
 def quick_source(kind: str, team: int, numbers: int) -> str:
     """Return the kernel that encloses results, for teams whose threads have so many numbers each."""
     constants = f"#define TEAM {team}\n#define NUMBERS {numbers}\n"
-    return constants + _kind(kind) + expanded(Path(__file__).with_name("rowwise_quick.cu"))
+    return constants + _kind(kind) + expanded(Path(__file__).with_name("enclosed.cu"))
 
 
 def _kind(kind: str) -> str:

@@ -13,7 +13,7 @@ from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
-from ozaki.rowwise_cuda import MOST_IN_REGISTERS, launch_teams, team_of
+from ozaki.rowwise.cuda import MOST_IN_REGISTERS, launch_teams, team_of
 
 _NONE = np.uint64(0)
 
@@ -59,4 +59,4 @@ def source(
     constants = {"TEAM": team, "NUMBERS": numbers, "KIND": kind.upper()}
     constants |= {"WEIGHT": int(weight), "BIAS": int(bias), "MOMENTS": int(moments)}
     lines = "".join(f"#define {name} {x}\n" for name, x in constants.items())
-    return device_functions(rsqrt="rsqrt") + lines + expanded(Path(__file__).with_name("rowwise_norms.cu"))
+    return device_functions(rsqrt="rsqrt") + lines + expanded(Path(__file__).with_name("norms.cu"))

@@ -1,4 +1,4 @@
-#include "ozaki/rowwise.cuh"
+#include "ozaki/rowwise/steps.cuh"
 
 // Rows that a team has each: all of them, or those that are listed, if there is a list and it has them all: listed[0]
 // counts them. keeps : whether there is room for the powers of a row.

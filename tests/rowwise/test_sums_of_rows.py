@@ -7,9 +7,9 @@ import pytest
 
 from multiword.runtime.kernels import OPTIONS
 from ozaki.elementary.rounding import nearest
-from ozaki.sums_of_rows import RowsByIndex, source
+from ozaki.rowwise.sums_of_rows import RowsByIndex, source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
-from tests.test_rowwise_cuda import TEAM, compiled, launched
+from tests.rowwise.test_cuda import TEAM, compiled, launched
 
 
 def test_compiles_without_contraction():

@@ -1,4 +1,4 @@
-#include "ozaki/rowwise_means.cuh"
+#include "ozaki/rowwise/means.cuh"
 
 // Channels of (samples, channels, length) arrays. A channel is divided among blocks, a kernel a step: what a step finds in
 // a part is put together by every block that takes the next one. Sums are of two words, with a bound of what these lose,

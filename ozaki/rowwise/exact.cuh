@@ -1,5 +1,5 @@
 #include "ozaki/elementary/integers.cuh"
-#include "ozaki/rowwise_team.cuh"
+#include "ozaki/rowwise/team.cuh"
 
 // A sum of float64 numbers, or of their squares, with nothing lost: what decides where quicker sums do not. It counts
 // multiples of 2**UNIT, which divides them all.

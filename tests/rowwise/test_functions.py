@@ -10,11 +10,11 @@ import pytest
 import ozaki
 from multiword.rounding import round_to
 from multiword.runtime.compiled import numpy_forms
-from ozaki import rowwise_host
 from ozaki.elementary.api import FORMATS
 from ozaki.public import PUBLIC
-from ozaki.rowwise import inverse_deviation
-from tests.rowwise import DEFINITIONS, NOT_FINITE, POSITIVE
+from ozaki.rowwise import host
+from ozaki.rowwise.api import inverse_deviation
+from tests.rowwise.definitions import DEFINITIONS, NOT_FINITE, POSITIVE
 
 NAMES = sorted(DEFINITIONS)
 
@@ -103,7 +103,7 @@ def test_what_is_enclosed_has_the_bits_of_exact_sums(n, monkeypatch):
             x = x.astype(np.float32)
         found = [call(x) for call in calls]
         with monkeypatch.context() as patched:
-            patched.setattr(rowwise_host, "MOST_ENCLOSED", 0)
+            patched.setattr(host, "MOST_ENCLOSED", 0)
             assert all(same(one, call(x)) for one, call in zip(found, calls, strict=True))
 
 
@@ -114,7 +114,7 @@ def test_rows_that_plain_float64_would_round_wrong(name, seed, row, monkeypatch)
     """Found among 10⁹ numbers or so; their errors are below what the bound allows."""
     x = np.random.default_rng(seed).standard_normal((1 << 14, 64)).astype(np.float32)[row : row + 1]
     found = getattr(ozaki, name)(x, 1)
-    monkeypatch.setattr(rowwise_host, "MOST_ENCLOSED", 0)
+    monkeypatch.setattr(host, "MOST_ENCLOSED", 0)
     assert same(found, getattr(ozaki, name)(x, 1))
 
 
@@ -122,7 +122,7 @@ def test_rows_that_plain_float64_would_round_wrong(name, seed, row, monkeypatch)
 def test_logarithms_that_plain_float64_would_round_wrong(name, monkeypatch):
     x = np.array([[0.0, float.fromhex("-0x1.5776bap+3")]], np.float32)
     found = getattr(ozaki, name)(x, 1)
-    monkeypatch.setattr(rowwise_host, "MOST_ENCLOSED", 0)
+    monkeypatch.setattr(host, "MOST_ENCLOSED", 0)
     assert same(found, getattr(ozaki, name)(x, 1))
 
 
@@ -151,7 +151,7 @@ def test_memory_of_every_kind():
 def test_few_rows_are_left_in_doubt(kind):
     pytest.importorskip("numba")
     x = np.random.default_rng(1).standard_normal((1000, 768)).astype(np.float32)
-    _, left = rowwise_host.run(kind, x, *[1e-5] * (kind not in ("softmax", "log_softmax")))
+    _, left = host.run(kind, x, *[1e-5] * (kind not in ("softmax", "log_softmax")))
     assert left is None or len(left) < 30
 
 

@@ -1,4 +1,4 @@
-#include "ozaki/rowwise.cuh"
+#include "ozaki/rowwise/steps.cuh"
 
 // Rows that are divided among blocks, a kernel a step: what a step finds in a part is put together by every block
 // that takes the next one.

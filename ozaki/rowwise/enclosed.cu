@@ -1,8 +1,8 @@
-#include "ozaki/rowwise_team.cuh"
+#include "ozaki/rowwise/team.cuh"
 
 // Softmax and its logarithms of float32 rows in plain float64, with a bound of the error: where all that a result may be
 // is rounded to the same float32 number, that is it. Rows with other results, one in 2**23 or so, are in doubt, and
-// `rowwise.cu` computes them.
+// `rows.cu` computes them.
 //
 // Printed before this file: TEAM, a power of two, the threads that have a row; NUMBERS, of each of them, or 0 where a row
 // is read again for every step; KIND, one of these; OF_NOTHING, softmax of rows of -Inf alone.

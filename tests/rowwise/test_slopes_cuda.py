@@ -5,10 +5,10 @@ import pytest
 
 import ozaki
 from multiword.runtime.kernels import OPTIONS
-from ozaki.rowwise_cuda import team_of
-from ozaki.rowwise_slopes import source
+from ozaki.rowwise.cuda import team_of
+from ozaki.rowwise.slopes_cuda import source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
-from tests.test_rowwise_cuda import TEAM, compiled, launched
+from tests.rowwise.test_cuda import TEAM, compiled, launched
 
 
 def test_compiles_without_contraction():

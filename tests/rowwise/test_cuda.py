@@ -17,9 +17,9 @@ import pytest
 
 import ozaki
 from multiword.runtime.kernels import OPTIONS, expanded
-from ozaki import rowwise_cuda
-from ozaki.rowwise import safe_softmax
-from ozaki.rowwise_cuda import MOST_THREADS, WARP, quick_source, source, team_of
+from ozaki.rowwise import cuda
+from ozaki.rowwise.api import safe_softmax
+from ozaki.rowwise.cuda import MOST_THREADS, WARP, quick_source, source, team_of
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
 
 KINDS = ("log_softmax", "softmax", "logsumexp")
@@ -109,8 +109,8 @@ def for_host(text):
 
 def all_kernels(kind, dtype, team):
     """The sources of the kernels for rows of a team and for those in parts, as one."""
-    parts = Path(rowwise_cuda.__file__).with_name("rowwise_parts.cu").read_text()
-    return source("rowwise.cu", kind, dtype, team) + parts.replace('#include "ozaki/rowwise.cuh"', "")
+    parts = Path(cuda.__file__).with_name("parts.cu").read_text()
+    return source("rows.cu", kind, dtype, team) + parts.replace('#include "ozaki/rowwise/steps.cuh"', "")
 
 
 @pytest.mark.parametrize("team", [MOST_THREADS, WARP, 1])
@@ -118,7 +118,7 @@ def all_kernels(kind, dtype, team):
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiles_without_contraction(kind, dtype, team):
     """For other architectures a kind is enough: the source has no branches that depend on them."""
-    text = (all_kernels if team == MOST_THREADS else partial(source, "rowwise.cu"))(kind, dtype, team)
+    text = (all_kernels if team == MOST_THREADS else partial(source, "rows.cu"))(kind, dtype, team)
     for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" else (ARCHITECTURE,):
         ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
         assert not FLUSHING.findall(ptx)
@@ -275,7 +275,7 @@ def enclosed(kind, library, x):
     out = first.copy()
     out[doubt] = -1
     launched(library, "rows", 3, (x, out, listed), count, n, "softmax" in kind)
-    listed[0] = rowwise_cuda._LISTED + 1  # as if more had been in doubt than are listed
+    listed[0] = cuda._LISTED + 1  # as if more had been in doubt than are listed
     again = np.full_like(out, -1)
     launched(library, "rows", 3, (x, again, listed), count, n, "softmax" in kind)
     assert again.tobytes() == out.tobytes()
@@ -289,7 +289,7 @@ def test_enclosures_have_the_bits_of_a_cpu_or_doubts(kind, again, tmp_path):
 
     Rows that are kept, and rows that are read again for every step.
     """
-    exact, error = source("rowwise.cu", kind, "float32", TEAM), "#define MARGIN (20 + ADDED)"
+    exact, error = source("rows.cu", kind, "float32", TEAM), "#define MARGIN (20 + ADDED)"
     for n, wider, most in ((2, False, 80), (60, True, 400)):
         quick = quick_source(kind, TEAM, 0 if again else -(-n // TEAM))
         assert quick.count(error) == 1
@@ -307,8 +307,8 @@ def test_enclosures_have_the_bits_of_a_cpu_or_doubts(kind, again, tmp_path):
 def joined(exact, quick):
     """The kernels for rows and for their enclosures as one source: what both have, once."""
     definition = re.compile(r"#define (TEAM|KIND|OF_NOTHING|SOFTMAX|LOG_SOFTMAX|LOGSUMEXP) .*\n")
-    header = expanded(Path(rowwise_cuda.__file__).with_name("rowwise_team.cuh"))
-    assert header.count("#define LISTED (1 << 16)") == (rowwise_cuda._LISTED == 1 << 16)
+    header = expanded(Path(cuda.__file__).with_name("team.cuh"))
+    assert header.count("#define LISTED (1 << 16)") == (cuda._LISTED == 1 << 16)
     assert quick.count(header[:-1]) == 1
     return exact + definition.sub("", quick.replace(header[:-1], ""))
 
@@ -361,10 +361,10 @@ def test_threads_have_all_of_a_row():
 
 def test_parts_are_rows(monkeypatch):
     """All of a row is in its parts, none of which is empty; they are no more than a GPU takes at once."""
-    monkeypatch.setattr(rowwise_cuda, "multiprocessors", lambda: 132)
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 132)
     for count in (1, 3, 132, 600):
         for n in (1, 4096, 4097, 5000, 100_000, 300_001, 10**7, 2**40):
-            parts, size = rowwise_cuda._division(count, n)
+            parts, size = cuda._division(count, n)
             assert (parts - 1) * size < n <= parts * size
             assert parts == 1 or (count * parts <= 4 * 132 and size >= 1024)
-    assert rowwise_cuda._division(1, 10**7)[0] > 400
+    assert cuda._division(1, 10**7)[0] > 400

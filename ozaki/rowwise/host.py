@@ -12,9 +12,9 @@ from ozaki.tuning import MOST_ENCLOSED
 REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
 """Functions with one result a row, and those that take a weight and a bias."""
 
-FORMS = dict.fromkeys(("softmax", "log_softmax", "logsumexp"), "ozaki.rowwise_numba")
+FORMS = dict.fromkeys(("softmax", "log_softmax", "logsumexp"), "ozaki.rowwise.loops_numba")
 FORMS["safe_softmax"] = FORMS["softmax"]  # rows of −Inf alone are left in doubt
-FORMS |= dict.fromkeys(("layer_norm", "rms_norm", "inverse_deviation"), "ozaki.norms_numba")
+FORMS |= dict.fromkeys(("layer_norm", "rms_norm", "inverse_deviation"), "ozaki.rowwise.norms_numba")
 
 _NOTHING = np.empty(0, np.float32)
 

@@ -20,10 +20,10 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     to_float64,
 )
-from ozaki import rowwise_cuda, rowwise_host, rowwise_norms
 from ozaki.elementary.api import apply, rounded
 from ozaki.public import public
-from ozaki.rows import Kernel, each, reduced
+from ozaki.rowwise import cuda, host, norms_cuda
+from ozaki.rowwise.rows import Kernel, each, reduced
 from ozaki.sums.api import mean, sum
 from ozaki.sums.arguments import Axis, Out
 from ozaki.sums.table import Reduction, means, quotient_dtype, squares
@@ -282,9 +282,9 @@ def _put_first(powers: Array, first: Array, along: int) -> None:
 def _softmax_kernel(kind: str) -> Kernel:
     def kernel(rows: Array) -> tuple[Array, Array | None] | None:
         if not is_cupy(rows):
-            return rowwise_host.run(kind, rows)
-        wide = rows if rows.dtype in rowwise_cuda.TYPES else to_float64(rows)
-        result = rowwise_cuda.run(kind, namespace(rows).ascontiguousarray(wide))
+            return host.run(kind, rows)
+        wide = rows if rows.dtype in cuda.TYPES else to_float64(rows)
+        result = cuda.run(kind, namespace(rows).ascontiguousarray(wide))
         return result if wide is rows else rounded(result, rows.dtype), None
 
     return kernel
@@ -295,8 +295,8 @@ def _norm_kernel(kind: str, eps: float) -> Kernel:
         rows: Array, weight: Array | None = None, bias: Array | None = None
     ) -> tuple[Array, Array | None] | None:
         if is_cupy(rows):
-            result = rowwise_norms.run(kind, rows, float(eps), weight, bias)
+            result = norms_cuda.run(kind, rows, float(eps), weight, bias)
             return None if result is None else (result, None)
-        return rowwise_host.run(kind, rows, float(eps), weight=weight, bias=bias)
+        return host.run(kind, rows, float(eps), weight=weight, bias=bias)
 
     return kernel

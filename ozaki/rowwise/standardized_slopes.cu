@@ -1,4 +1,4 @@
-#include "ozaki/channels.cuh"
+#include "ozaki/rowwise/channels.cuh"
 
 // The derivatives of channels standardized, times a weight, plus a bias.
 //

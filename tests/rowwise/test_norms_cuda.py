@@ -5,11 +5,11 @@ import pytest
 
 import ozaki
 from multiword.runtime.kernels import OPTIONS
-from ozaki.rowwise import inverse_deviation
-from ozaki.rowwise_cuda import team_of
-from ozaki.rowwise_norms import source
+from ozaki.rowwise.api import inverse_deviation
+from ozaki.rowwise.cuda import team_of
+from ozaki.rowwise.norms_cuda import source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
-from tests.test_rowwise_cuda import TEAM, compiled, launched, rows
+from tests.rowwise.test_cuda import TEAM, compiled, launched, rows
 
 NORMS = {"layer_norm": ozaki.layer_norm, "rms_norm": ozaki.rms_norm, "inverse_deviation": inverse_deviation}
 

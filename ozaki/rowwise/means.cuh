@@ -1,5 +1,5 @@
 #include "ozaki/rounding/error_free.cuh"
-#include "ozaki/rowwise_exact.cuh"
+#include "ozaki/rowwise/exact.cuh"
 
 // Sums of a team in two words, and their means.
 
