@@ -49,3 +49,27 @@ __device__ bool narrowed_sum(const Sum& sum, double& value) {
 
 // A sum of products of float32 numbers.
 typedef Exact<10, -298> ExactProducts;
+
+// A sum of less than 2**31 float32 numbers, less their mean, or of squares: multiples of 2**-233, as such means are, of
+// which one that is not 0 is at least 2**-181.
+typedef Exact<13, -480> ExactSum;
+
+// The mean of n numbers less `centre`, or of their squares, by an exact sum, in a precision. each : calls a function of
+// those that fall to a thread.
+template <bool SQUARES, class Each>
+__device__ __noinline__ double exact_mean(Each each, double centre, unsigned n, int precision) {
+  ExactSum sum = {};
+  each([&](float x) {
+    const double number = widened(x) - centre;
+    SQUARES ? sum.add_square(number) : sum.add(number);
+  });
+  return together(sum).mean(n, precision, precision == 24 ? -149 : -1074);
+}
+
+// A mean that is rounded again, to float32: one that is half way between two numbers may not be half way exactly.
+template <class Each> __device__ float narrowed_mean(Each each, double mean, unsigned n) {
+  const bool middle = fabs(mean) < INFINITE && !one_number(mean, mean);
+  if (!somewhere(middle)) return canonical<float>(mean);
+  const double again = exact_mean<false>(each, 0, n, 24);
+  return canonical<float>(middle ? again : mean);
+}

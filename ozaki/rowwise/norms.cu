@@ -12,18 +12,11 @@
 #define RMS_NORM 1
 #define INVERSE_DEVIATION 2
 
-// Numbers and their means are multiples of 2**-214: n <= 2**13, so a mean that is not 0 is at least 2**-162.
-typedef Exact<12, -440> ExactSum;
-
-// The mean of `mean_of`, by an exact sum, in a precision.
-template <bool SQUARES>
-__device__ __noinline__ double exact_mean(const float* numbers, double centre, int n, int lane, int here, int precision) {
-  ExactSum sum = {};
-  for (int i = lane; i < here; i += TEAM) {
-    const double number = widened(numbers[i]) - centre;
-    SQUARES ? sum.add_square(number) : sum.add(number);
-  }
-  return together(sum).mean(n, precision, precision == 24 ? -149 : -1074);
+// What calls a function of each number of a row that falls to a thread: of the first ones, `here`.
+__device__ auto numbers_of(const float* numbers, int lane, int here) {
+  return [=](auto f) {
+    for (int i = lane; i < here; i += TEAM) f(numbers[i]);
+  };
 }
 
 // The mean of a row's numbers less `centre`, x, or of their squares.
@@ -77,18 +70,8 @@ __device__ double mean_of(const double (&x)[NUMBERS], const float* numbers, doub
   careful = together(careful);
   double again;
   bool undecided = rounded_mean(careful.high, careful.low, careful.lost * 1.01, n, inverse, again);
-  if (somewhere(doubt && undecided)) again = exact_mean<SQUARES>(numbers, centre, n, lane, here, 53);
+  if (somewhere(doubt && undecided)) again = exact_mean<SQUARES>(numbers_of(numbers, lane, here), centre, n, 53);
   return doubt ? again : mean;
-}
-
-// A mean that is rounded again, to float32: one that is half way between two numbers may not be half way exactly.
-__device__ float narrowed_mean(double mean, const float* numbers, int n, int lane, int here) {
-  const long long bits = __double_as_longlong(mean);
-  const float one = narrowed(__longlong_as_double(bits - 1)), other = narrowed(__longlong_as_double(bits + 1));
-  const bool middle = fabs(mean) < INFINITE && mean != 0 && __float_as_uint(one) != __float_as_uint(other);
-  if (!somewhere(middle)) return canonical<float>(mean);
-  const double again = exact_mean<false>(numbers, 0, n, lane, here, 24);
-  return canonical<float>(middle ? again : mean);
 }
 
 __device__ float affine(float y, const float* weight, const float* bias, long long i) {
@@ -133,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(TEAM > 128 ? TEAM : 128, LEAST_BLOC
     }
 #endif
 #if MOMENTS
-    const float of_row = narrowed_mean(mean, numbers, n, lane, here);
+    const float of_row = narrowed_mean(numbers_of(numbers, lane, here), mean, n);
     if (here && lane == 0) means[r] = of_row, scales[r] = canonical<float>(scale);
 #endif
   }

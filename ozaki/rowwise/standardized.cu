@@ -5,9 +5,6 @@
 // Printed before this file: TEAM, a power of two, the threads of a block; WEIGHT and BIAS, whether there are some; and
 // texts of rsqrt, `quick_rsqrt` and `longer_rsqrt`.
 
-// Numbers, less than 2**31 of them, and their means are multiples of 2**-233: a mean that is not 0 is at least 2**-181.
-typedef Exact<13, -480> ExactSum;
-
 extern "C" __global__ void __launch_bounds__(TEAM) sums_of_channels(const float* x, Sum* sums, ChannelShape s) {
   EACH_PART(p) {
     const Part part(s, p);
@@ -18,15 +15,9 @@ extern "C" __global__ void __launch_bounds__(TEAM) sums_of_channels(const float*
   }
 }
 
-// The mean of a channel's numbers less `centre`, or of their squares, by an exact sum, in a precision.
-template <bool SQUARES>
-__device__ __noinline__ double exact_mean(const Part& part, const float* x, double centre, int precision) {
-  ExactSum sum = {};
-  part.each_of_channel([&](long long i) {
-    const double number = widened(x[i]) - centre;
-    SQUARES ? sum.add_square(number) : sum.add(number);
-  });
-  return together(sum).mean(part.n, precision, precision == 24 ? -149 : -1074);
+// What calls a function of each number of the channel that falls to a thread.
+__device__ auto numbers_of(const Part& part, const float* x) {
+  return [=](auto f) { part.each_of_channel([&](long long i) { f(x[i]); }); };
 }
 
 template <bool SQUARES> __device__ double mean_of(const Part& part, const Sum& sum, const float* x, double centre) {
@@ -34,7 +25,7 @@ template <bool SQUARES> __device__ double mean_of(const Part& part, const Sum& s
   bool doubt = rounded_mean(sum.high, sum.low, sum.lost * 1.01, part.n, 1.0 / part.n, mean);
   if (sum.low == 0 && sum.high == 0 && sum.lost == 0) mean = sum.high; // -0, too
   const bool finite = fabs(sum.high) < INFINITE;
-  if (somewhere(doubt && finite)) mean = exact_mean<SQUARES>(part, x, centre, 53);
+  if (somewhere(doubt && finite)) mean = exact_mean<SQUARES>(numbers_of(part, x), centre, part.n, 53);
   return finite ? mean : sum.high;
 }
 
@@ -49,13 +40,6 @@ extern "C" __global__ void __launch_bounds__(TEAM) squares_of_channels(
     if (threadIdx.x == 0) squares[p] = sum;
     if (part.is_first()) means[part.c] = mean;
   }
-}
-
-// A mean that is rounded again, to float32: one that is half way between two numbers may not be half way exactly.
-__device__ float narrowed_mean(const Part& part, const float* x, double mean) {
-  double value = mean;
-  if (somewhere(fabs(mean) < INFINITE && !one_number(mean, mean))) value = exact_mean<false>(part, x, 0, 24);
-  return canonical<float>(value);
 }
 
 // (n·Σ x² - (Σ x)²) / (n·(n - 1)).
@@ -103,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(TEAM) results_of_channels(
       y[i] = canonical<float>(widened(result));
     });
     if (part.first == 0) { // all threads, for sums that are taken again
-      const float of_mean = narrowed_mean(part, x, mean), of_squares = variance_of(part, sum, x, mean);
+      const float of_mean = narrowed_mean(numbers_of(part, x), mean, part.n), of_squares = variance_of(part, sum, x, mean);
       if (threadIdx.x > 0) continue;
       moments[part.c] = of_mean, moments[s.channels + part.c] = canonical<float>(scale);
       moments[2 * s.channels + part.c] = of_squares;
