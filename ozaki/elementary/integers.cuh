@@ -1,4 +1,4 @@
-#include "ozaki/rounding/digits.cuh"
+#include "ozaki/rounding/words.cuh"
 
 // What decides the roundings that two texts leave in doubt, by integers of some thousand bits; few programs ever have
 // one. A power e**t is irrational unless t is 0 (Lambert), so it is never half way between two numbers: that so many bits
@@ -6,40 +6,9 @@
 //
 // Printed before this file: LOG_2_WORDS, the fraction of log 2, its lowest word first.
 
-
 const int FRACTION = 1024, WIDE = FRACTION / 64 + 1; // bits of a fraction, and words of that, with an integer and a sign
 
 __device__ const u64 LOG_2_FRACTION[WIDE - 1] = {LOG_2_WORDS};
-
-// word /= divisor, for a positive integer; returns the remainder.
-template <int WORDS> __device__ unsigned divide_words(u64* word, unsigned divisor) {
-  u64 rest = 0;
-  for (int i = WORDS - 1; i >= 0; i--) {
-    const u64 high = rest << 32 | word[i] >> 32, low = high % divisor << 32 | (unsigned)word[i];
-    word[i] = high / divisor << 32 | low / divisor;
-    rest = low % divisor;
-  }
-  return (unsigned)rest;
-}
-
-template <int WORDS> __device__ void negate_words(u64* word) {
-  u64 carry = 1;
-  for (int i = 0; i < WORDS; i++) word[i] = ~word[i] + carry, carry = carry && word[i] == 0;
-}
-
-// to = a·b, for positive integers.
-template <int WORDS, int OTHERS> __device__ void multiply_words(u64* to, const u64* a, const u64* b) {
-  for (int i = 0; i < WORDS + OTHERS; i++) to[i] = 0;
-  for (int i = 0; i < WORDS; i++) {
-    u64 carry = 0;
-    for (int j = 0; j < OTHERS; j++) {
-      const u64 low = a[i] * b[j], partial = low + carry, total = to[i + j] + partial;
-      carry = __umul64hi(a[i], b[j]) + (partial < low) + (total < partial);
-      to[i + j] = total;
-    }
-    to[i + OTHERS] = carry;
-  }
-}
 
 // e**(d + rest), as 2**k·fixed with 1 <= fixed < 2.01; returns k. The sum is exact, |rest| <= |d| < 800.
 __device__ int power_of_e(double d, double rest, u64* fixed) {

@@ -1,4 +1,4 @@
-#include "ozaki/elementary/integers.cuh"
+#include "ozaki/rounding/words.cuh"
 #include "ozaki/rowwise/team.cuh"
 
 // A sum of float64 numbers, or of their squares, with nothing lost: what decides where quicker sums do not. It counts

@@ -1,3 +1,4 @@
+#include "ozaki/elementary/integers.cuh"
 #include "ozaki/rowwise/means.cuh"
 
 // Norms of layers of float32 rows by the definition's own operations. Its two means are of exact sums. Here sums are in

@@ -12,7 +12,6 @@ from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text
 from multiword.runtime.memory import empty_result
-from ozaki.elementary.cuda import device_functions
 from ozaki.rowwise.cuda import MOST_IN_REGISTERS, launch_teams, team_of
 
 
@@ -42,4 +41,4 @@ def _kernel(team: int, numbers: int, device: int) -> Any:
 def source(team: int, numbers: int) -> str:
     """Return the kernel in CUDA, for teams whose threads have so many numbers each."""
     lines = f"#define TEAM {team}\n#define NUMBERS {numbers}\n"
-    return device_functions() + lines + expanded(Path(__file__).with_name("slopes.cu"))
+    return lines + expanded(Path(__file__).with_name("slopes.cu"))

@@ -1,3 +1,4 @@
+#include "ozaki/elementary/integers.cuh"
 #include "ozaki/rowwise/channels.cuh"
 
 // Channels of float32 arrays, standardized.

@@ -107,5 +107,5 @@ def _kernel(file: str, name: str, team: int, options: tuple[tuple[str, bool], ..
 def source(file: str, team: int, **given: bool) -> str:
     """Return the kernels of a file in CUDA, for blocks of so many threads, told what they are given."""
     lines = "".join(f"#define {name} {int(value)}\n" for name, value in {"TEAM": team, **given}.items())
-    texts = device_functions(**({"rsqrt": "rsqrt"} if file == "standardized.cu" else {}))
+    texts = device_functions(rsqrt="rsqrt") if file == "standardized.cu" else ""
     return texts + lines + expanded(Path(__file__).with_name(file))

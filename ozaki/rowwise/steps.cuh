@@ -1,3 +1,4 @@
+#include "ozaki/elementary/integers.cuh"
 #include "ozaki/rowwise/exact.cuh"
 
 // The steps of softmax and its logarithms of a row x: m, its largest number; the exact sum of the powers e**(x - m);

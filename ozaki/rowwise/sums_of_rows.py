@@ -12,7 +12,6 @@ from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Struct, expanded, from_text, members
 from multiword.runtime.memory import empty_result
-from ozaki.elementary.cuda import device_functions
 
 _TEAM, _BLOCKS = 256, 64
 """Threads of a block, and blocks to a multiprocessor at most."""
@@ -45,4 +44,4 @@ def _kernel(device: int) -> Any:
 
 def source(team: int) -> str:
     """Return the kernel in CUDA, for blocks of so many threads."""
-    return device_functions() + f"#define TEAM {team}\n" + expanded(Path(__file__).with_suffix(".cu"))
+    return f"#define TEAM {team}\n" + expanded(Path(__file__).with_suffix(".cu"))
