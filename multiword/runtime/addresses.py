@@ -114,30 +114,38 @@ BLOCK = 8
 """Rows and columns that `transpose` takes."""
 
 
-@instruction(void(int64, int64, int64, int64))
-def transpose(_: Any, builder: ir.IRBuilder, at: Any, step: Any, to: Any, apart: Any) -> None:
-    """Write BLOCK rows of as many numbers as columns, in vectors.
+def _transposer(kind: ir.Type) -> Any:
+    """A function that writes BLOCK rows of as many numbers of that kind as columns, in vectors of float64."""
+    wide = ir.VectorType(F64, BLOCK)
+    pointer, result = ir.VectorType(kind, BLOCK).as_pointer(), wide.as_pointer()
 
-    Bytes from a row to the next are `step` where they are read, and `apart` where they are written.
-    """
-    pointer = ir.VectorType(F64, BLOCK).as_pointer()
+    @instruction(void(int64, int64, int64, int64))
+    def transpose(_: Any, builder: ir.IRBuilder, at: Any, step: Any, to: Any, apart: Any) -> None:
+        """Bytes from a row to the next are `step` where they are read, and `apart` where they are written."""
 
-    def row(first: ir.Value, bytes_: ir.Value, i: int) -> ir.Value:
-        return builder.inttoptr(builder.add(first, builder.mul(bytes_, I64(i))), pointer)
+        def row(first: ir.Value, bytes_: ir.Value, i: int, kind: ir.Type) -> ir.Value:
+            return builder.inttoptr(builder.add(first, builder.mul(bytes_, I64(i))), kind)
 
-    rows = [builder.load(row(at, step, i), align=1) for i in range(BLOCK)]
-    for d in (1, 2, 4):  # blocks of d × d change places across the diagonal of one of 2d × 2d
-        upper = [e if not e & d else BLOCK + e - d for e in range(BLOCK)]
-        lower = [e + d if not e & d else BLOCK + e for e in range(BLOCK)]
-        for i in range(BLOCK):
-            if not i & d:
-                pair = rows[i], rows[i + d]
-                rows[i], rows[i + d] = (
-                    builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, BLOCK), mask))
-                    for mask in (upper, lower)
-                )
-    for i, x in enumerate(rows):
-        builder.store(x, row(to, apart, i), align=1)
+        rows = [builder.load(row(at, step, i, pointer), align=1) for i in range(BLOCK)]
+        if kind is F32:
+            rows = [builder.fpext(x, wide) for x in rows]
+        for d in (1, 2, 4):  # blocks of d × d change places across the diagonal of one of 2d × 2d
+            upper = [e if not e & d else BLOCK + e - d for e in range(BLOCK)]
+            lower = [e + d if not e & d else BLOCK + e for e in range(BLOCK)]
+            for i in range(BLOCK):
+                if not i & d:
+                    pair = rows[i], rows[i + d]
+                    rows[i], rows[i + d] = (
+                        builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, BLOCK), mask))
+                        for mask in (upper, lower)
+                    )
+        for i, x in enumerate(rows):
+            builder.store(x, row(to, apart, i, result), align=1)
+
+    return transpose
+
+
+transpose, transpose_singles = map(_transposer, (F64, F32))
 
 
 @instruction(int64(int64))

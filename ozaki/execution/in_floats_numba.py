@@ -4,17 +4,10 @@ A sum is high + low. What the low one loses is bounded beforehand, from the size
 only where that does not decide. A sum is decided where both ends round to one number.
 """
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import int64, void
-from numba.core import cgutils
 
-from multiword.runtime.addresses import F64, I64, instruction
 from multiword.runtime.jit import inlined
 from ozaki.execution.in_floats import LEAST, LEAST_SINGLE, SMALLEST
-from ozaki.execution.small_products import LANES
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import fma
 
@@ -39,51 +32,6 @@ def add_product_quickly(x, y, high, low):
     """
     total = fma(x, y, high)
     return total, low + fma(x, y, high - total)
-
-
-VECTOR = ir.VectorType(F64, LANES)
-
-
-@instruction(void(*[int64] * 7))
-def add_quickly(
-    _: Any,
-    builder: Any,
-    row: Any,
-    row_step: Any,
-    column: Any,
-    column_step: Any,
-    count: Any,
-    begin: Any,
-    to: Any,
-) -> None:
-    """Add products of a row and a column to lanes, as `add_product_quickly` does.
-
-    All are addresses, of vectors of LANES numbers: `count` of a row and of a column, which are so many apart;
-    and two, high and low floats, to begin with, and two to write. What numba compiles would ask before every
-    few products whether lanes overlap rows, and store them behind.
-    """
-    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-    fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
-
-    def at(address: Any, i: Any) -> Any:
-        return builder.gep(builder.inttoptr(address, VECTOR.as_pointer()), [i])
-
-    def read(pointer: Any) -> Any:
-        x = builder.load(pointer)
-        x.align = 8
-        return x
-
-    sums = [cgutils.alloca_once_value(builder, read(at(begin, I64(i)))) for i in range(2)]
-    with cgutils.for_range(builder, count) as loop:
-        x = read(at(row, builder.mul(row_step, loop.index)))
-        y = read(at(column, builder.mul(column_step, loop.index)))
-        high, low = map(builder.load, sums)
-        total = builder.call(fma, (x, y, high))
-        rest = builder.call(fma, (x, y, builder.fsub(high, total)))
-        builder.store(total, sums[0])
-        builder.store(builder.fadd(low, rest), sums[1])
-    for i, z in enumerate(sums):
-        builder.store(builder.load(z), at(to, I64(i))).align = 8
 
 
 @inlined
@@ -126,6 +74,10 @@ def bound_of_lost(steps, lanes, start):
     (h + 2)²/2·u²·start. Less their start, the lanes have sums of at most P, and low floats of at most
     h·u·start. Folding n <= 32 lanes takes log2(n) rounds of two roundings each, which lose at most
     10·n·h·u²·start and 25·u²·P. All of it is less than n/2·(h + 12)²·u²·start, half of what is returned.
+
+    Where each lane begins anew p times, and its p sums are added up one by one, those of all lanes lose
+    n·p/2·(h + 2)²·u²·start, their adding up 2·n·p·(p - 1)·(h + 1)·u²·start, and folding p times as much: p
+    times as many lanes, and 3·(p - 1) steps more, are enough.
     """
     return lanes * np.float64(steps + 12) ** 2 * start * 2.0**-106
 

@@ -23,12 +23,12 @@ from ozaki.execution.contract import FURTHEST
 from ozaki.execution.in_floats_numba import (
     ONE,
     add_product,
-    add_quickly,
     bound_of_lost,
     power,
     rounded,
     scaled,
 )
+from ozaki.execution.lanes_numba import add_quickly
 from ozaki.execution.small_products import LANES, TO_DECIDE, UNDECIDED, WRITTEN
 from ozaki.scaling.statistics_numba import EVERY, MAGNITUDE
 

@@ -14,7 +14,7 @@ from multiword.tuning import ALONE_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.definition.decision import EVERYTHING, OCTAVES, WIDENED_IN_ALL
 from ozaki.execution.contract import DONE, EXTREME, UNLEVEL, UNROUNDED, Declined, Outcome, is_extreme
-from ozaki.execution.small_products import TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN, SmallProducts
+from ozaki.execution.small_products import LANES, TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN, SmallProducts
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import bits_of_level_factors, counted_bits
@@ -128,13 +128,14 @@ class ThinProducts:
         """Write the product by all cores; decide when all rows are measured."""
         form, (at, row_step, *layout), (*given, bounds) = compiled(FORM), rows, given
         k, _, limits, bits, prepared = given
-        if not form.prepare(*columns, *given, bounds, np.empty(SUMS, np.int64)):
+        if not form.prepare(*columns, *given, bounds, np.empty((form.ROOM, LANES))):
             return OUT_OF_RANGE
         outcomes, of_blocks = set[int](), list[np.ndarray]()
 
         def work(block: slice) -> None:
             if outcomes and max(outcomes) >= UNDECIDED:
                 return
+            block = slice(LANES * block.start, min(LANES * block.stop, count))
             some = at + block.start * row_step, row_step, *layout, block.stop - block.start
             lowered, to = bounds.copy(), target[block.start * how[2] :]
             memory = np.empty(form.needed(k, len(prepared)))
@@ -143,8 +144,8 @@ class ThinProducts:
             of_blocks.append(lowered)
             np.minimum(bounds, lowered, out=bounds)  # later blocks see sooner that this is not enough
 
-        elements = k * (1 + len(prepared))
-        over_rows(work, count, elements, -(-count * elements // (4 * thread_count())))
+        groups, elements = -(-count // LANES), LANES * k * (1 + len(prepared))
+        over_rows(work, groups, elements, -(-groups * elements // (4 * thread_count())))
         outcome = max(outcomes)
         if bits != TO_DECIDE or outcome >= UNDECIDED:
             return outcome

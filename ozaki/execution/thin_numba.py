@@ -1,17 +1,26 @@
 """Products with few columns, compiled: all steps, from the statistics of rows to rounded sums, in one call.
 
-Rows are read where they lie, or copied some at a time in pieces that stay in the cache. Some rows are
-measured and multiplied before the next. Until the counts of all rows are there, their integers are taken to
-be those of norm scales, as nearly always.
+Rows are copied some at a time to lines, a row in each lane. Of few rows each is taken by itself, and its
+numbers take turns in the lanes. Some rows are measured and multiplied before the next. Until the counts of
+all rows are there, their integers are taken to be those of norm scales, as nearly always.
 """
 
 import math
 from functools import lru_cache
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, uint64, void
+from numba import boolean, float64, int32, int64, types, void
 
-from multiword.runtime.addresses import DOUBLES, doubles_at, plus
+from multiword.runtime.addresses import (
+    BLOCK,
+    DOUBLES,
+    doubles_at,
+    read_double,
+    read_single,
+    transpose,
+    transpose_singles,
+    write_double,
+)
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import inlined, jit
 from ozaki.certificate.counted import ANYTHING
@@ -19,84 +28,68 @@ from ozaki.certificate.counting_numba import MARGIN, norm_scale, weighted_overla
 from ozaki.definition.decision import EVERYTHING, OCTAVES
 from ozaki.definition.statistics import BITS
 from ozaki.execution.contract import FURTHEST
-from ozaki.execution.in_floats_numba import (
-    add_product,
+from ozaki.execution.in_floats import SMALLEST
+from ozaki.execution.in_floats_numba import add_product, bound_of_lost, power, rounded, scaled
+from ozaki.execution.lanes_numba import (
+    LINE_BYTES,
+    add_lines_quickly,
     add_quickly,
-    bound_of_lost,
-    power,
-    rounded,
-    scaled,
+    add_statistics,
+    raise_largest,
+    read_doubles,
+    read_singles,
+    scale_lines,
 )
 from ozaki.execution.small_products import LANES, TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
 from ozaki.execution.thin import LEVELS_AT_FIRST, OUT_OF_RANGE, SUMS, WATCHED_LANES
 from ozaki.scaling.statistics import ZERO
-from ozaki.scaling.statistics_numba import APART, INFINITE, LINES, PIECE, copy_lines, largest_magnitude
+from ozaki.scaling.statistics_numba import INFINITE, copy_lines
 from ozaki.sums.exact.enclosure_numba import two_sum
 
 LINE, LONGS, TABLE = float64[::1], int64[::1], int64[:, ::1]
 INTS = types.Array(int32, 1, "C", readonly=True)
 
 COUNTED = 240
-"""Numbers that are counted together: so many fit a byte."""
+"""Lines that are counted together: so many fit a byte."""
 
-DIRECT = 1 << 14
-"""Numbers of rows that are read where they lie between their steps: they stay in the cache."""
+FEWEST_TOGETHER = LANES // 2
+"""Rows from which they lie side by side."""
+
+PIECE = 1 << 13
+"""Lines that are copied, and added up, at a time: a million bytes."""
+
+SCALED = 64
+"""Lines that are scaled at a time, and stay in the first cache."""
+
+ALIGNED = 8
+"""Numbers of a line of the cache, at whose beginning vectors begin: from two of them reading takes longer."""
+
+ROOM = 7 + SUMS + 1
+"""Lines of scratch memory for what is measured of rows."""
 
 
 def padded(k):
-    """Return k, filled up to whole steps of `add_carefully`, and of `add_quickly`."""
+    """Return k, filled up to whole steps of `add_carefully`, and of lines."""
     return (k + 2 * WATCHED_LANES - 1) // (2 * WATCHED_LANES) * (2 * WATCHED_LANES)
+
+
+@inlined
+def lines_of(k, shared):
+    """Return how many lines k numbers of a row take, that has all lanes if they are `shared`."""
+    return (k + LANES - 1) // LANES if shared else k
 
 
 @lru_cache(256)
 def needed(k, columns):
     """Return how many numbers of scratch memory `multiply` takes."""
-    piece = min(padded(k), PIECE)
-    return (
-        piece
-        + LINES * (piece + APART)
-        + 2 * (LINES * columns + 1) * LANES
-        + 3 * WATCHED_LANES
-        + OF_STATISTICS
-    )
+    lines = ROOM + 2 + 4 * columns + SCALED + min(k, PIECE)
+    return 2 * OCTAVES + 3 * WATCHED_LANES + LANES * lines + ALIGNED
 
-
-OF_STATISTICS = LINES * (1 + SUMS) + 2 * OCTAVES
-"""Numbers of scratch memory for scales, sums, and what `needs_no_more` takes."""
 
 BOUNDS = 2 * (1 + (OCTAVES + 1) * LEVELS_AT_FIRST)
 """Numbers that bound both sides, the rows and the columns, lowered by whatever is measured: minus the largest
 Σ|a'|; then, of rows whose largest number lies so many octaves below 2**top, how many numbers each has at
 least in its first octave, in the first two, and so on."""
-
-
-@jit(types.UniTuple(int64, 3)(DOUBLES, float64), inner=True)
-def add_block(row, up):
-    """Return the total and square of some numbers of a row, as `RowStatistics` has them, and their octaves.
-
-    Byte i has how many lie in octave i below the row's largest; beyond LEVELS_AT_FIRST, all others.
-    """
-    total = square = 0.0  # exact sums of integers
-    octaves = uint64(0)
-    for h in range(row.shape[0]):
-        x = math.fabs(row[h]) * up
-        t = np.floor(x) + 1.0
-        total, square = plus(total, t), plus(square, t * t)
-        octave = BIAS + BITS - (np.float64(x).view(np.int64) >> 52)
-        octaves += uint64(1) << uint64(8 * (octave if octave < LEVELS_AT_FIRST else LEVELS_AT_FIRST))
-    return np.int64(total), np.int64(square), np.int64(octaves)
-
-
-@jit(void(DOUBLES, float64, LONGS), inner=True)
-def add_numbers(row, up, sums):
-    """Add numbers of a row to its total, its square, and its counts."""
-    for begin in range(0, row.shape[0], COUNTED):
-        count = min(np.int64(COUNTED), row.shape[0] - begin)
-        total, square, octaves = add_block(doubles_at(row.ctypes.data + 8 * begin, count), up)
-        sums[0] += total
-        sums[1] += square
-        for level in range(LEVELS_AT_FIRST):
-            sums[2 + level] += (octaves >> (8 * level)) & 255
 
 
 @jit(int64(int64), inner=True)
@@ -148,12 +141,10 @@ def needs_no_more(bounds, k, limits, memory):
     return upper * (1 + MARGIN) <= lower
 
 
-@jit(types.UniTuple(float64, 2)(LINE, float64), inner=True)
-def fold(lanes, start):
-    """Return the sum of lanes that began at `start`, in two floats."""
+@jit(types.UniTuple(float64, 2)(LINE), inner=True)
+def fold(lanes):
+    """Return the sum of lanes, in two floats."""
     high, low, count = lanes[:LANES], lanes[LANES:], LANES
-    for j in range(LANES):
-        high[j] -= start
     while count > 1:
         count //= 2
         for j in range(count):
@@ -215,47 +206,167 @@ def has_small(row, up):
     return too_small > 0
 
 
-@jit(void(*[int64] * 8, LINE), inner=True)
-def copy_rows(at, row_step, inner_step, single, parts, rows, begin, size, lines):
-    """Copy numbers of up to LINES rows, from number `begin` on, to lines; the parts of one take turns."""
-    for part in range(parts):
-        first = at + begin // parts * inner_step + part * (4 if single else 8)
-        copy_lines(first, row_step, inner_step, single, rows, size // parts, part, parts, lines)
-
-
 OPERAND = (int64,) * 5
 """A matrix: its address, the bytes from a row to the next and from a number to the next, whether numbers are
-float32 (or else float64), and the parts of one, 1 or 2."""
+float32 (or else float64), and the parts of one, 1 or 2. A row that zeros follow to the end of its last line
+has no next."""
 
 COLUMNS = float64[:, ::1]
 
 OF_COLUMNS = int64, boolean, LINE, int64, COLUMNS, LINE
 
 
-@jit(boolean(*OPERAND, *OF_COLUMNS, LONGS))
-def prepare(at, row_step, inner_step, single, parts, k, pairs, limits, bits, columns, bounds, sums):
+@jit(void(types.UniTuple(int64, 5), int64, int64, int64, LINE), inner=True)
+def copy_row(operand, i, begin, size, line):
+    """Copy numbers of row i, from number `begin` on; the parts of one take turns."""
+    at, row_step, inner_step, single, parts = operand
+    for part in range(parts):
+        first = at + i * row_step + begin // parts * inner_step + part * (4 if single else 8)
+        copy_lines(first, row_step, inner_step, single, 1, size // parts, part, parts, line)
+
+
+@jit(void(*[int64] * 8), inner=True)
+def copy_across(at, row_step, inner_step, single, rows, count, to, apart):
+    """Copy so many numbers of up to LANES rows to lines, a row in each lane, and zeros to the others.
+
+    Bytes from a line to the next are `apart`.
+    """
+    whole, size = 0, 4 if single else 8
+    if rows == LANES and row_step == size:
+        whole = count
+        if single:
+            read_singles(at, inner_step, count, to, apart)
+        else:
+            read_doubles(at, inner_step, count, to, apart)
+    elif rows == LANES and inner_step == size:
+        whole = count // BLOCK * BLOCK
+        for h in range(0, whole, BLOCK):
+            for r in range(0, LANES, BLOCK):
+                here, there = at + r * row_step + h * inner_step, to + h * apart + 8 * r
+                if single:
+                    transpose_singles(here, row_step, there, apart)
+                else:
+                    transpose(here, row_step, there, apart)
+    for h in range(whole, count):
+        for r in range(LANES):
+            x = 0.0
+            if r < rows:
+                here = at + r * row_step + h * inner_step
+                x = read_single(here) if single else read_double(here)
+            write_double(to + h * apart + 8 * r, x)
+
+
+ROWS = types.UniTuple(int64, 5), int64, int64, boolean, int64, LINE
+"""An operand, the first of some rows and how many, whether all lanes are one row's, the numbers of a row, and
+memory for lines."""
+
+
+@jit(int64(*ROWS, int64, int64, boolean), inner=True)
+def lines_at(operand, first, many, shared, k, lines, begin, count, copying):
+    """Return the address of `count` lines of some rows, from line `begin` on.
+
+    They are copied to `lines`, if `copying`, unless they lie as they should; else they were before.
+    """
+    at, row_step, inner_step, single, parts = operand
+    if shared:
+        size = min(count * LANES, k - begin * LANES)
+        as_it_is = not single and parts == 1 and inner_step == 8
+        if as_it_is and (size == count * LANES or row_step == 0):
+            return at + first * row_step + begin * LINE_BYTES
+        if copying:
+            copy_row(operand, first, begin * LANES, size, lines)
+            for h in range(size, count * LANES):
+                lines[h] = 0.0
+    elif copying:
+        for part in range(parts):
+            here = at + first * row_step + begin // parts * inner_step + part * (4 if single else 8)
+            there, apart = lines.ctypes.data + part * LINE_BYTES, parts * LINE_BYTES
+            copy_across(here, row_step, inner_step, single, many, count // parts, there, apart)
+    return lines.ctypes.data
+
+
+@jit(void(int64, int64, COLUMNS, TABLE), inner=True)
+def add_lines(at, count, room, sums):
+    """Add lines to the totals, the squares and the counts of lanes."""
+    up, found = room[1].ctypes.data, room[2:5]
+    totals, squares, octaves = found[0], found[1], found[2].view(np.int64)
+    for h in range(0, count, COUNTED):
+        some = min(np.int64(COUNTED), count - h)
+        add_statistics(at + h * LINE_BYTES, some, up, found.ctypes.data)
+        for r in range(LANES):  # Σ(t + 1) and Σ(t + 1)²
+            total = np.int64(totals[r]) + some
+            sums[0, r] += total
+            sums[1, r] += np.int64(squares[r] + totals[r]) + total
+        for level in range(LEVELS_AT_FIRST):
+            of_level = sums[2 + level]
+            for r in range(LANES):
+                of_level[r] += (octaves[r] >> (8 * level)) & 255
+
+
+@jit(boolean(*ROWS, LINE, int64, LINE, COLUMNS, LONGS), inner=True)
+def measure_rows(operand, first, many, shared, k, lines, limits, bits, bounds, room, scales):
+    """Write the scales of some rows, and lower the bounds; return False if one is out of range.
+
+    room : ROOM lines of scratch memory.
+    """
+    place, count, integers = (
+        (operand, first, many, shared, k, lines),
+        lines_of(k, shared),
+        room.view(np.int64),
+    )
+    largest, up, sums, of_row = integers[0], room[1], integers[7 : 7 + SUMS], integers[7 + SUMS]
+    largest[:] = 0
+    for begin in range(0, count, PIECE):
+        some = min(np.int64(PIECE), count - begin)
+        raise_largest(lines_at(*place, begin, some, True), some, largest.ctypes.data)
+    if shared:
+        for r in range(LANES):
+            largest[0] = max(largest[0], largest[r])
+    for r in range(LANES):
+        scales[r] = exponent_of(largest[0 if shared else r])
+        if scales[r] > FURTHEST:
+            return False
+        up[r] = power(BITS - scales[r]) if scales[r] != ZERO else 1.0
+    for q in range(SUMS):
+        sums[q] = 0
+    for begin in range(0, count, PIECE):
+        some = min(np.int64(PIECE), count - begin)
+        add_lines(lines_at(*place, begin, some, count > PIECE), some, room, sums)
+    if shared:
+        for q in range(SUMS):
+            for r in range(1, LANES):
+                sums[q, 0] += sums[q, r]
+        sums[0, 0] -= count * LANES - k  # zeros are 1 there
+        sums[1, 0] -= count * LANES - k
+    for i in range(many):
+        for q in range(SUMS):
+            of_row[q] = sums[q, i]
+        scales[i] = scale_of(scales[i], of_row, limits, bits, bounds)
+    for r in range(many, LANES):
+        scales[r] = 0
+    return True
+
+
+@jit(boolean(*OPERAND, *OF_COLUMNS, COLUMNS))
+def prepare(at, row_step, inner_step, single, parts, k, pairs, limits, bits, columns, bounds, room):
     """Write columns in their scales, and these; begin the bounds; return False if one is out of range.
 
     k : real numbers of one. pairs : whether they are complex, so that each makes two. limits, bits : as in
     `multiply`. columns : (n, k' + 1), k' = `padded(k)`; the last is for the scale. bounds : BOUNDS numbers.
-    sums : SUMS numbers of scratch memory.
+    room : ROOM lines of scratch memory.
     """
     whole, step, half = bits != EVERYTHING, 2 if pairs else 1, BOUNDS // 2
     bounds[:] = k + 1
     bounds[0] = bounds[half] = 0.0
+    scales = room[5].view(np.int64)
     for j in range(0, columns.shape[0], step):
-        to, here = columns[j + step - 1, :-1], at + j // step * row_step
-        if single or parts == 2 or inner_step != 8:
-            copy_rows(here, row_step, inner_step, single, parts, 1, 0, k, to)
-            here = to.ctypes.data
-        row = doubles_at(here, k)
-        exponent = exponent_of(largest_magnitude(row))
-        if exponent > FURTHEST:
+        to = columns[j + step - 1, :-1]
+        copy_row((at, row_step, inner_step, single, parts), j // step, 0, k, to)
+        to[k:] = 0.0
+        column = (to.ctypes.data, np.int64(0), np.int64(8), np.int64(0), np.int64(1))
+        if not measure_rows(column, 0, 1, True, k, to, limits, bits, bounds[half:], room, scales):
             return False
-        sums[:] = 0
-        if exponent != ZERO:
-            add_numbers(row, power(BITS - exponent), sums)
-        scale = scale_of(exponent, sums, limits, bits, bounds[half:])
+        row, scale = doubles_at(to.ctypes.data, k), scales[0]
         if not whole and has_small(row, power(scale)):
             return False
         if pairs:
@@ -268,112 +379,117 @@ def prepare(at, row_step, inner_step, single, parts, k, pairs, limits, bits, col
     return True
 
 
-@inlined
-def cut_integers(memory):
-    """Return scratch memory for the scales and the sums of rows."""
-    return memory[:LINES], memory[LINES : LINES * (1 + SUMS)].reshape((LINES, SUMS))
-
-
-@inlined
-def address(operand, first, i, begin, lines):
-    """Return where row i of those from `first` on lies, or its copy, from number `begin` on."""
-    if len(lines):
-        return lines.ctypes.data + 8 * i * (len(lines) // LINES)
-    return operand[0] + (first + i) * operand[1] + 8 * begin
-
-
-@inlined
-def copied(operand, first, many, begin, count, k, lines):
-    """Copy some numbers of rows, unless they are there, or are read as they lie."""
-    if len(lines) and (begin == 0 or k > PIECE):
-        at, row_step, inner_step, single, parts = operand
-        copy_rows(at + first * row_step, row_step, inner_step, single, parts, many, begin, count, lines)
-
-
-ROWS = types.UniTuple(int64, 5), int64, int64, int64, LINE
-"""An operand, the first of its rows and how many, their length, and the lines that they are copied to."""
-
-
-@jit(boolean(*ROWS, LINE, int64, LINE, TABLE, LONGS), inner=True)
-def measure_rows(operand, first, many, k, lines, limits, bits, bounds, sums, scales):
-    """Write the scales of some rows, and lower the bounds; return False if one is out of range."""
-    sums[:] = 0
-    for begin in range(0, k, PIECE):
-        count = min(np.int64(PIECE), k - begin)
-        copied(operand, first, many, begin, count, k, lines)
-        for i in range(many):
-            magnitude = largest_magnitude(doubles_at(address(operand, first, i, begin, lines), count))
-            scales[i] = max(scales[i] if begin else 0, magnitude)
-    for i in range(many):
-        scales[i] = exponent_of(scales[i])
-        if scales[i] > FURTHEST:
-            return False
-    for begin in range(0, k, PIECE):
-        count = min(np.int64(PIECE), k - begin)
-        if k > PIECE:
-            copied(operand, first, many, begin, count, k, lines)
-        for i in range(many):
-            if scales[i] != ZERO:
-                row = doubles_at(address(operand, first, i, begin, lines), count)
-                add_numbers(row, power(BITS - scales[i]), sums[i])
-    for i in range(many):
-        scales[i] = scale_of(scales[i], sums[i], limits, bits, bounds)
-    return True
-
-
-@jit(int64(*ROWS, boolean, COLUMNS, LONGS, COLUMNS, LINE), inner=True)
-def add_rows(operand, first, many, k, lines, whole, columns, scales, lanes, line):
-    """Add up the products of some rows with all columns in lanes; return how many numbers are too small.
-
-    The last of the lanes are what all others begin with.
-    """
-    too_small, n, length = 0, columns.shape[0], columns.shape[1] - 1
-    for begin in range(0, k, PIECE):
-        count, filled = min(np.int64(PIECE), k - begin), min(np.int64(PIECE), length - begin)
-        if k > PIECE:
-            copied(operand, first, many, begin, count, k, lines)
-        for i in range(many):
-            row = doubles_at(address(operand, first, i, begin, lines), count)
-            too_small += scale_numbers(row, power(scales[i]), whole, line, filled)
-            for j in range(n):
-                column = columns.ctypes.data + 8 * (j * (length + 1) + begin)
-                sums = lanes[i * n + j].ctypes.data
-                before = sums if begin else lanes[-1].ctypes.data
-                add_quickly(line.ctypes.data, 1, column, 1, filled // LANES, before, sums)
+@jit(int64(int64, int64, int64), inner=True)
+def count_small(lines, count, scaled_lines):
+    """Return how many numbers of lines are too small, in their scales, not to be rounded."""
+    too_small, x, y = 0, doubles_at(lines, count * LANES), doubles_at(scaled_lines, count * LANES)
+    for h in range(count * LANES):
+        too_small += (abs(y[h]) < SMALLEST) & (x[h] != 0)
     return too_small
 
 
-@jit(void(*ROWS, int64, boolean, LINE, int64, COLUMNS, LINE), inner=True)
-def add_row_carefully(operand, first, many, k, lines, i, whole, column, scale, careful, line):
-    """Add up the product of row i of some with a column: high, low, and what is lost, the first of each."""
+@jit(int64(*ROWS, boolean, COLUMNS, float64, COLUMNS, COLUMNS, COLUMNS), inner=True)
+def add_rows(operand, first, many, shared, k, lines, whole, columns, start, room, numbers, sums):
+    """Add up the products of some rows with all columns in lanes; return how many numbers are too small.
+
+    sums : (4n + 2, LANES), of each column the high and low floats of all lines and those of a piece; the last
+    are what these begin with.
+    """
+    place, count, too_small = (operand, first, many, shared, k, lines), lines_of(k, shared), 0
+    scaled_lines, up, to_next = numbers.ctypes.data, room[1].ctypes.data, columns.strides[0]
+    across, n = 8 * LANES if shared else 8, columns.shape[0]
+    for begin in range(0, count, PIECE):
+        some = min(np.int64(PIECE), count - begin)
+        at = lines_at(*place, begin, some, count > PIECE)
+        for h in range(0, some, SCALED):
+            few = min(np.int64(SCALED), some - h)
+            scale_lines(at + h * LINE_BYTES, few, up, whole, scaled_lines)
+            if not whole:
+                too_small += count_small(at + h * LINE_BYTES, few, scaled_lines)
+            for j in range(n):
+                column = columns.ctypes.data + j * to_next + (begin + h) * across
+                of_piece = sums[4 * j + 2].ctypes.data
+                before = of_piece if h else sums[4 * n].ctypes.data
+                if shared:
+                    add_quickly(scaled_lines, 1, column, 1, few, before, of_piece)
+                else:
+                    add_lines_quickly(scaled_lines, column, few, before, of_piece)
+        for j in range(n):
+            high, low, of_piece, lower = sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]
+            for r in range(LANES):
+                x = of_piece[r] - start
+                before, before_low = (high[r], low[r]) if begin else (0.0, 0.0)
+                high[r], rest = two_sum(before, x)
+                low[r] = before_low + (lower[r] + rest)
+    return too_small
+
+
+@jit(
+    void(types.UniTuple(int64, 5), int64, int64, boolean, LINE, int64, COLUMNS, LINE),
+    inner=True,
+)
+def add_row_carefully(operand, i, k, whole, column, scale, careful, line):
+    """Add up the product of row i with a column: high, low, and what is lost, the first of each."""
     high, low, lost = careful[0], careful[1], careful[2]
-    careful[:] = 0.0
-    for begin in range(0, k, PIECE):
-        count, filled = min(np.int64(PIECE), k - begin), min(np.int64(PIECE), len(column) - begin)
-        if k > PIECE:
-            copied(operand, first, many, begin, count, k, lines)
-        row = doubles_at(address(operand, first, i, begin, lines), count)
-        scale_numbers(row, power(scale), whole, line, filled)
+    for q in range(3):
+        careful[q] = 0.0
+    for begin in range(0, k, len(line)):
+        count, filled = min(len(line), k - begin), min(len(line), len(column) - begin)
+        copy_row(operand, i, begin, count, line)
+        scale_numbers(doubles_at(line.ctypes.data, count), power(scale), whole, line, filled)
         add_carefully(line[:filled], column[begin:][:filled], high, low, lost)
     fold_carefully(high, low, lost)
 
 
-@jit(int64(*ROWS, boolean, COLUMNS, LONGS, float64, COLUMNS, COLUMNS, LINE, boolean), inner=True)
+@jit(int64(LINE, LINE, LONGS, int64, float64, boolean, LONGS), inner=True)
+def round_lanes(high, low, scales, back, lost, to_single, doubtful):
+    """Write what sums round to, and which may not; return how many."""
+    count = 0
+    for r in range(LANES):
+        high[r], certain = rounded(high[r], low[r], lost, scales[r] + back, to_single)
+        doubtful[r] = not certain
+        count += not certain
+    return count
+
+
+@jit(int64(*ROWS, boolean, COLUMNS, LONGS, float64, COLUMNS, COLUMNS, COLUMNS, LINE, boolean), inner=True)
 def round_rows(
-    operand, first, many, k, lines, whole, columns, scales, start, lanes, careful, line, to_single
+    operand,
+    first,
+    many,
+    shared,
+    k,
+    lines,
+    whole,
+    columns,
+    scales,
+    start,
+    room,
+    sums,
+    careful,
+    line,
+    to_single,
 ):
-    """Write what sums of some rows round to in the first of their lanes; return how many are undecided."""
-    undecided, n, steps = 0, columns.shape[0], (columns.shape[1] - 1) // LANES
-    bound, place = bound_of_lost(steps, LANES, start), (operand, first, many, k, lines)
-    for i in range(many):
-        for j in range(n):
-            back, (high, low) = scales[i] + int(columns[j, -1]), fold(lanes[i * n + j], start)
-            result, certain = rounded(high, low, bound, back, to_single)
-            if not certain:
-                add_row_carefully(*place, i, whole, columns[j, :-1], scales[i], careful, line)
-                result, certain = rounded(careful[0, 0], careful[1, 0], careful[2, 0], back, to_single)
+    """Write what sums of some rows round to in place of the high floats; return how many are undecided."""
+    count, undecided, doubtful = lines_of(k, shared), 0, room[6].view(np.int64)
+    pieces = (count + PIECE - 1) // PIECE
+    steps, lanes = min(count, np.int64(PIECE)) + 3 * (pieces - 1), (LANES if shared else 1) * pieces
+    bound = bound_of_lost(steps, lanes, start)
+    for j in range(columns.shape[0]):
+        high, low, back = sums[4 * j], sums[4 * j + 1], np.int64(columns[j, -1])
+        if shared:
+            both = sums[4 * j : 4 * j + 2].reshape(2 * LANES)
+            high[0], low[0] = fold(both)
+        if not round_lanes(high, low, scales, back, bound, to_single, doubtful):
+            continue
+        for i in range(many):
+            if doubtful[i]:
+                given = operand, first + i, k, whole, columns[j, :-1], scales[i], careful, line
+                add_row_carefully(*given)
+                high[i], certain = rounded(
+                    careful[0, 0], careful[1, 0], careful[2, 0], scales[i] + back, to_single
+                )
                 undecided += not certain
-            lanes[i * n + j, 0] = result
     return undecided
 
 
@@ -401,39 +517,46 @@ def multiply(
     out : whose numbers are row_of_out and column_of_out apart, parts next to each other.
     memory : scratch memory of `needed(k, n)` numbers.
     """
-    n, length, whole, last = columns.shape[0], columns.shape[1] - 1, bits != EVERYTHING, 1 if pairs else 0
-    operand, piece = (at, row_step, inner_step, single, parts), min(length, np.int64(PIECE))
-    is_copied = single or parts == 2 or inner_step != 8
-    size = LINES * (piece + APART) if is_copied else 0
-    lines, line, rest = memory[:size], memory[size : size + piece], memory[size + piece :]
-    integers, reached, rest = rest[: LINES * (1 + SUMS)], rest[LINES * (1 + SUMS) :], rest[OF_STATISTICS:]
-    scales, sums = cut_integers(integers.view(np.int64))
-    careful, lanes = rest[: 3 * WATCHED_LANES].reshape((3, WATCHED_LANES)), rest[3 * WATCHED_LANES :]
-    lanes = lanes[: 2 * (LINES * n + 1) * LANES].reshape((LINES * n + 1, 2 * LANES))
-    lanes[-1, :LANES], lanes[-1, LANES:] = start, 0.0
+    n, whole, last = columns.shape[0], bits != EVERYTHING, 1 if pairs else 0
+    operand, memory = (
+        (at, row_step, inner_step, single, parts),
+        memory[-(memory.ctypes.data // 8) % ALIGNED :],
+    )
+    reached, rest = memory[: 2 * OCTAVES], memory[2 * OCTAVES :]
+    careful, rest = rest[: 3 * WATCHED_LANES].reshape((3, WATCHED_LANES)), rest[3 * WATCHED_LANES :]
+    rest = rest[: len(rest) // LANES * LANES].reshape((len(rest) // LANES, LANES))
+    room, sums, rest = rest[:ROOM], rest[ROOM : ROOM + 4 * n + 2], rest[ROOM + 4 * n + 2 :]
+    numbers, lines, scales = rest[:SCALED], rest[SCALED:].reshape(-1), room[5].view(np.int64)
+    sums[4 * n], sums[4 * n + 1] = start, 0.0
     of_columns = at_columns, column_step, inner_column_step, single_columns, column_parts
-    if alone and not prepare(*of_columns, k, pairs, limits, bits, columns, bounds, sums[0]):
+    if alone and not prepare(*of_columns, k, pairs, limits, bits, columns, bounds, room):
         return OUT_OF_RANGE
-    at_once = np.int64(LINES) if is_copied else min(np.int64(LINES), max(np.int64(1), DIRECT // k))
-    asked = uncertain = 0
-    for first in range(0, rows, at_once):
-        some = operand, first, min(at_once, rows - first), k, lines
+    shared = rows < FEWEST_TOGETHER
+    at_once, asked, uncertain = 1 if shared else LANES, 0, 0
+    for begin in range(0, rows, at_once):
+        first = max(0, min(begin, rows - at_once))  # the last rows are some of those before, too
+        some = operand, first, min(at_once, rows - first), shared, k, lines
         if len(known):
-            copied(operand, first, some[2], 0, min(np.int64(PIECE), k), k, lines)
+            scales[:] = 0
             for i in range(some[2]):
                 scales[i] = known[first + i]
-        elif not measure_rows(*some, limits, bits, bounds, sums, scales):
+            if lines_of(k, shared) <= PIECE:
+                lines_at(*some, 0, lines_of(k, shared), True)
+        elif not measure_rows(*some, limits, bits, bounds, room, scales):
             return OUT_OF_RANGE
-        if bits == TO_DECIDE and first >= asked:  # other rows only lower the bounds
+        if bits == TO_DECIDE and begin >= asked:  # other rows only lower the bounds
             if not needs_no_more(bounds, k, limits, reached):
                 return UNDECIDED
-            asked = 2 * first + 1
-        uncertain += add_rows(*some, whole, columns, scales, lanes, line)
-        uncertain += round_rows(*some, whole, columns, scales, start, lanes, careful, line, to_single)
+            asked = 8 * (begin + at_once)
+        for r in range(LANES):
+            room[1, r] = power(scales[0 if shared else r])
+        uncertain += add_rows(*some, whole, columns, start, room, numbers, sums)
+        watched = careful, numbers.reshape(-1)
+        uncertain += round_rows(*some, whole, columns, scales, start, room, sums, *watched, to_single)
         for i in range(some[2]):
             for j in range(n):
                 at_out = (first + i) * row_of_out + (j >> last) * column_of_out + (j & last)
-                out[at_out] = lanes[i * n + j, 0]
+                out[at_out] = sums[4 * j, i]
     if alone and bits == TO_DECIDE and rows > at_once and not needs_no_more(bounds, k, limits, reached):
         return UNDECIDED
     return UNCERTAIN if uncertain else WRITTEN

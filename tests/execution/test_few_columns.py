@@ -167,7 +167,8 @@ def quick_sum():
         lanes[LANES:] = 0.0
         sums = lanes.ctypes.data
         add_quickly(x.ctypes.data, 1, y.ctypes.data, 1, len(x) // LANES, sums, sums)
-        return fold(lanes, start), bound_of_lost(len(x) // LANES, LANES, start)
+        lanes[:LANES] -= start
+        return fold(lanes), bound_of_lost(len(x) // LANES, LANES, start)
 
     def quick_sum(x, y, start):
         (high, low), bound = add_up(x, y, start, np.empty(2 * LANES))
