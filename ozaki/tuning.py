@@ -79,9 +79,10 @@ take less from about 50 × 50 on (AVX-512 VNNI)."""
 LEAST_ROW_BY_ROW = 1 << 8
 """Numbers of the larger factor from which products row by row are thought of at all."""
 
-FEWEST_ROWS, LONGEST_SHORT_ROW, LARGEST_BY_SHORT_ROWS = 256, 16, 256
-"""Rows from which, and numbers of a row and of the other factor up to which, a CPU computes products row by
-row: in a third of the time for 4096 rows of 8 numbers, in a tenth for 10⁶ of 3 (AVX-512, two cores)."""
+FEWEST_ROWS, FEWEST_RESULTS, LONGEST_SHORT_ROW = 256, 1 << 14, 16
+"""Rows, or else results, from which, and numbers of a row up to which, a CPU computes products row by row: in
+a third of the time for 4096 rows of 8 numbers, in a tenth for 10⁶ of 3, in a fourth for 2000 × 4 × 2000, in a
+half for 2000 × 16 × 2000 (AVX-512, two cores)."""
 
 MOST_THIN_COLUMNS, LEAST_THIN = {False: 8, True: 4}, 1 << 11
 """Columns of real numbers, of float64 and of float32, up to which a CPU does so for long rows, too, and the

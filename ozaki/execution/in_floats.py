@@ -39,9 +39,9 @@ from ozaki.product.scale import bits_of_level_factors, counted_bits
 from ozaki.rounding.conversion import to_half
 from ozaki.tuning import (
     FEW_RESULTS,
+    FEWEST_RESULTS,
     FEWEST_ROWS,
     FLOATS,
-    LARGEST_BY_SHORT_ROWS,
     LARGEST_IN_FLOATS,
     LEAST_ROW_BY_ROW,
     LEAST_THIN,
@@ -137,7 +137,8 @@ class Floats(Executor):
         target, undecided = out.T if turned else out, list[int]()
         of_target, start = pair.request.target_of(dtype), start_of(log2_product)
 
-        def work(block: slice) -> None:
+        def work(groups: slice) -> None:
+            block = slice(ROWS * groups.start, ROWS * groups.stop)
             x = np.require(rows[block], np.float64, "A")
             memory = np.empty(form.needed(k, len(x), len(columns)))
             y = target[block] if dtype == np.float64 else scratch((len(x), len(columns)))
@@ -147,7 +148,7 @@ class Floats(Executor):
                 with np.errstate(over="ignore"):
                     target[block] = y.view(np.complex128) if parts == 2 else to_half(y, of_target)
 
-        count, elements = len(target), k * (1 + len(columns))
+        count, elements = -(-len(target) // ROWS), ROWS * k * (1 + len(columns))
         over_rows(work, count, elements, compiled_block(count * elements), ALONE_ELEMENTS)
         return Declined(pair._replace(bits=bits), UNROUNDED) if any(undecided) else DONE
 
@@ -180,7 +181,7 @@ def _pays_by_rows(signature: Signature) -> bool:
     if k <= LONGEST_SHORT_ROW:
         if parts > 1 and many * k * few <= LARGEST_IN_FLOATS:
             return False  # all of them in one call take less than statistics of their own
-        return many >= FEWEST_ROWS and many * k >= LEAST_ROW_BY_ROW and k * few <= LARGEST_BY_SHORT_ROWS
+        return (many >= FEWEST_ROWS and many * k >= LEAST_ROW_BY_ROW) or many * few >= FEWEST_RESULTS
     return few <= MOST_THIN_COLUMNS[signature.dtype.char in "fF"] and parts**2 * many * k >= LEAST_THIN * few
 
 
