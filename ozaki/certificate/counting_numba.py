@@ -14,7 +14,7 @@ from multiword.runtime.jit import inlined, jit
 from ozaki.certificate.counted import ANYTHING
 from ozaki.definition.decision import OCTAVES
 from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
-from ozaki.scaling.scales import LEAST_SQUARE, filling_bits
+from ozaki.scaling.scales import filling_bits
 from ozaki.scaling.statistics import NONFINITE_ROW, ZERO
 
 EQUALS = {
@@ -37,15 +37,17 @@ MARGIN = 2.0**-40
 """More than the relative rounding error of the counting bound here."""
 
 
+ONE = 1023
+"""The exponent field of 1.0."""
+
 _filling_bits = inlined(filling_bits)
 
 
 @jit("UniTuple(int64, 2)(int64, int64, int64, int64)", inner=True)
 def norm_scale(exponent, square, significand, limit):
     """Return the norm scale of a row with a nonzero number, and how many bits its integers have at most."""
-    high = LEAST_SQUARE
-    while square >> high > 1:
-        high += 1
+    high = (np.float64(square).view(np.int64) >> 52) - ONE
+    high -= square >> high == 0  # rounded up to a power of two
     grown = _filling_bits(square, high, significand, limit)
     return grown - exponent, grown
 

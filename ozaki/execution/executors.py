@@ -10,7 +10,15 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_out,
+    check_same_device,
+    namespace,
+    quietly,
+    with_warnings,
+)
 from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
 from multiword.runtime.scoped import Within
@@ -95,7 +103,11 @@ def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> No
     for executor in chosen(pair.signature):
         if type(executor) in declined:
             continue
-        outcome = executor.run(pair, out)
+        if executor.silent:
+            outcome = executor.run(pair, out)
+        else:
+            with quietly(out):
+                outcome = executor.run(pair, out)
         if isinstance(outcome, Done):
             return
         declined = *declined, type(executor)
@@ -199,7 +211,7 @@ def multiply_pair(pair: Pair, alpha: complex, beta: complex | None, c: Any, out:
     if out is not None:
         check_out(out, like, shape, like.dtype)
     operands = (like, b.matrix) if addend is None else (like, b.matrix, addend)
-    with quietly(like), exclusive_use(a.order, b.order), result_in(out, *operands):
+    with with_warnings(like), exclusive_use(a.order, b.order), result_in(out, *operands):
         result = product(pair)
         combine(result, alpha, addend, beta)
         return delivered(result, out)

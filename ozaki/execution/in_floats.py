@@ -69,6 +69,7 @@ class Floats(Executor):
     """Products of one signature in two floats."""
 
     name = "floats"
+    silent = True
     about = "small products and stacks, few columns, few rows, many short rows: sums in two floats (CPU)"
 
     @staticmethod
@@ -115,6 +116,7 @@ class Floats(Executor):
             return self._small.multiply(pair, out)
         return self._run_short(pair, out) if _is_short(self.signature) else self._thin.multiply(pair, out)
 
+    @np.errstate(all="ignore")
     def _run_short(self, pair: Pair, out: np.ndarray) -> Outcome:
         data = ShortRows(pair)
         if not data.moderate:
@@ -145,7 +147,7 @@ class Floats(Executor):
             given = x, scale[block], whole, numbers, column_scale, start, of_target.precision == 24
             undecided.append(form.multiply(*given, y, memory))
             if dtype != np.float64:
-                with np.errstate(over="ignore"):
+                with np.errstate(over="ignore"):  # of another thread
                     target[block] = y.view(np.complex128) if parts == 2 else to_half(y, of_target)
 
         count, elements = -(-len(target) // ROWS), ROWS * k * (1 + len(columns))

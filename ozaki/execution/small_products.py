@@ -16,7 +16,6 @@ from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.pairwise import tolerance
 from ozaki.definition.decision import EVERYTHING, WIDENED_IN_ALL
-from ozaki.definition.statistics import LEVELS
 from ozaki.execution.contract import DONE, UNCOUNTED, UNLEVEL, UNROUNDED, Declined, Outcome
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.scale import bits_of_level_factors
@@ -86,7 +85,8 @@ class SmallProducts:
         outcomes[0] = UNTRIED
         outcome = self._write(rows, columns, self._bits, out, outcomes)
         if outcome == UNDECIDED and self._certified:
-            bits = bits_of_level_factors(pair)
+            with np.errstate(all="ignore"):
+                bits = bits_of_level_factors(pair)
             pair = pair._replace(bits=bits)
             if 0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING:
                 outcome = self._write(rows, columns, bits, out, outcomes)
@@ -107,8 +107,11 @@ class SmallProducts:
         together = len(rows) >= FEWEST_SIDE_BY_SIDE and self._write_side_by_side(*given)
         largest = WRITTEN if together else self._write_rest(*given)
         if self._narrow:
-            values = target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
-            out[...] = values.reshape(out.shape)
+            with np.errstate(over="ignore"):
+                values = (
+                    target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
+                )
+                out[...] = values.reshape(out.shape)
         return largest
 
     def _write_side_by_side(
@@ -131,13 +134,8 @@ class SmallProducts:
     ) -> int:
         """Write the products that are not written yet, one by one; return the largest outcome."""
         form, (m, k, n) = compiled(FORM), self._sizes
-        given = (
-            *(rows, columns, self._limits, self._of_pairs, bits, self._width, self._single, target, outcomes),
-            np.empty((2, m + n, k)),
-            np.empty((4, m + n), np.int64),
-            np.empty((5 + len(LEVELS), m + n), np.int32),
-            np.empty(form.needed_by_stack(m, k, n)),
-        )
+        how = self._limits, self._of_pairs, bits, self._width, self._single
+        given = rows, columns, *how, target, outcomes, np.empty(form.needed_by_stack(m, k, n))
         largest: int = form.multiply_stack(*given)
         if largest == UNDECIDED and bits == TO_DECIDE:
             largest = form.multiply_by_pairs(*given)

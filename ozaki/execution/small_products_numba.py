@@ -35,7 +35,20 @@ OF_STATISTICS = 2 * OCTAVES + WORDS
 @lru_cache(256)
 def needed_by_stack(m, k, n):
     """Return how many numbers of scratch memory products of (m, k) rows and (n, k) columns take."""
-    return OF_STATISTICS + needed(k, n, m)
+    return OF_STATISTICS + needed(k, n, m) + (m + n) * (2 * k + 4 + (6 + len(LEVELS)) // 2)
+
+
+@jit(types.Tuple((float64[:, :, ::1], LONGS, INTS, LINE))(LINE, int64, int64), inner=True)
+def cut_scratch(memory, rows, k):
+    """Return scratch memory for numbers, for wide and narrow integers of all rows, and for the rest."""
+    of_numbers, of_wide = 2 * rows * k, 4 * rows
+    of_narrow, rest = (6 + len(LEVELS)) // 2 * rows, memory[of_numbers + of_wide :]
+    return (
+        memory[:of_numbers].reshape((2, rows, k)),
+        memory[of_numbers : of_numbers + of_wide].view(np.int64).reshape((4, rows)),
+        rest[:of_narrow].view(np.int32)[: (5 + len(LEVELS)) * rows].reshape((5 + len(LEVELS), rows)),
+        rest[of_narrow:],
+    )
 
 
 @jit(void(ANYWHERE, LINES), inner=True)
@@ -217,16 +230,11 @@ def finish(bits, x, narrow, single, out, memory):
     return multiply_measured(x, *scales, bits != EVERYTHING, single, out, memory[OF_STATISTICS:])
 
 
-OF_STACKS = int64(
-    *(MATRICES, MATRICES, LINE, LINE, int64, int64, boolean, LINES, int8[::1]),
-    *(float64[:, :, ::1], LONGS, INTS, LINE),
-)
+OF_STACKS = int64(MATRICES, MATRICES, LINE, LINE, int64, int64, boolean, LINES, int8[::1], LINE)
 
 
 @jit(OF_STACKS)
-def multiply_stack(
-    left, right, limits, of_pairs, bits, width, single, out, outcomes, numbers, wide, narrow, memory
-):
+def multiply_stack(left, right, limits, of_pairs, bits, width, single, out, outcomes, memory):
     """Write the products of (s, m, k) rows and (s, n, k) columns; return the largest of their outcomes.
 
     width : how many bits integers have; 0 for norm scales, of `counting_limits`.
@@ -234,10 +242,11 @@ def multiply_stack(
     the counting bound decides.
     outcomes : of each product, as `small_products` has them. Those that are written stay, and first octaves
         do not decide those that are undecided.
-    numbers, wide, narrow, memory : scratch memory, of (2, m + n, k), (4, m + n), (5 + len(LEVELS), m + n) and
-    `needed_by_stack(m, k, n)` numbers.
+    memory : scratch memory of `needed_by_stack(m, k, n)` numbers.
     """
-    m, x, worst, scratch = left.shape[1], numbers[0], np.int64(WRITTEN), (numbers[0], wide, narrow, memory)
+    m, worst = left.shape[1], np.int64(WRITTEN)
+    numbers, wide, narrow, rest = cut_scratch(memory, m + right.shape[1], left.shape[2])
+    x, scratch = numbers[0], (numbers[0], wide, narrow, rest)
     for s in range(left.shape[0]):
         if outcomes[s] == WRITTEN:
             continue
@@ -250,30 +259,30 @@ def multiply_stack(
                 grown = counted_bits(upper, lower, limits)
         elif upper == np.inf:
             grown = np.int64(-1)
-        outcomes[s] = finish(grown, x, narrow, single, out[s * m : (s + 1) * m], memory)
+        outcomes[s] = finish(grown, x, narrow, single, out[s * m : (s + 1) * m], rest)
         worst = max(worst, np.int64(outcomes[s]))
     return worst
 
 
 @jit(OF_STACKS)
-def multiply_by_pairs(
-    left, right, limits, of_pairs, bits, width, single, out, outcomes, numbers, wide, narrow, memory
-):
+def multiply_by_pairs(left, right, limits, of_pairs, bits, width, single, out, outcomes, memory):
     """Write those products that `multiply_stack` leaves undecided; return the largest outcome of all.
 
     Few programs have any, and compiling this takes as long as the rest.
     """
-    m, x, worst, totals = left.shape[1], numbers[0], np.int64(WRITTEN), wide[3].view(np.float64)
-    words = memory[2 * OCTAVES : OF_STATISTICS].view(np.uint64)
+    m, worst = left.shape[1], np.int64(WRITTEN)
+    numbers, wide, narrow, rest = cut_scratch(memory, m + right.shape[1], left.shape[2])
+    x, totals = numbers[0], wide[3].view(np.float64)
+    words = rest[2 * OCTAVES : OF_STATISTICS].view(np.uint64)
     sums, scratch = (narrow[0], wide[0], wide[1], narrow[5:]), (numbers[1], totals, narrow[3:5])
     for s in range(left.shape[0]):
         if outcomes[s] == UNDECIDED:
             to = out[s * m : (s + 1) * m]
-            upper, lower = measure(left[s], right[s], limits, len(LEVELS), width, x, wide, narrow, memory)
+            upper, lower = measure(left[s], right[s], limits, len(LEVELS), width, x, wide, narrow, rest)
             grown = np.int64(-1)
             if upper < np.inf:
                 given = *sums, narrow[1], limits, of_pairs, upper, lower
                 grown = bits_of_pairs(x, *given, *scratch, to, words)
-            outcomes[s] = finish(grown, x, narrow, single, to, memory)
+            outcomes[s] = finish(grown, x, narrow, single, to, rest)
         worst = max(worst, np.int64(outcomes[s]))
     return worst

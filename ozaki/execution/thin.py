@@ -80,20 +80,21 @@ class ThinProducts:
             outcome = self._write(pair, self._bits, self._start, out)
         if outcome == UNDECIDED and self._is_small and pair.bits is None:
             return self._small.multiply(pair, out)
-        if outcome == UNDECIDED:
-            if (bits := -1 if pair.bits is not None else counted_bits(pair)) < 0:
-                bits = bits_of_level_factors(pair)
-            pair = pair._replace(bits=bits)
-            if not (0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING):
-                return Declined(pair, UNLEVEL)
-            if is_extreme(pair):
-                return Declined(pair, EXTREME)
-            widened = 0 if bits == EVERYTHING else bits
-            known = steps.both_norm_scales(pair, widened)[self._turned]
-            outcome = self._write(pair, bits, self._start_for(widened), out, known)
-        if outcome == WRITTEN:
-            return DONE
-        return Declined(pair, UNROUNDED if outcome == UNCERTAIN else EXTREME)
+        return self._decide(pair, out) if outcome == UNDECIDED else _told(outcome, pair)
+
+    @np.errstate(all="ignore")
+    def _decide(self, pair: Pair, out: np.ndarray) -> Outcome:
+        """Write the product with the bits of a decision."""
+        if (bits := -1 if pair.bits is not None else counted_bits(pair)) < 0:
+            bits = bits_of_level_factors(pair)
+        pair = pair._replace(bits=bits)
+        if not (0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING):
+            return Declined(pair, UNLEVEL)
+        if is_extreme(pair):
+            return Declined(pair, EXTREME)
+        widened = 0 if bits == EVERYTHING else bits
+        known = steps.both_norm_scales(pair, widened)[self._turned]
+        return _told(self._write(pair, bits, self._start_for(widened), out, known), pair)
 
     def _write(
         self, pair: Pair, bits: int, start: float, out: np.ndarray, known: np.ndarray = UNKNOWN
@@ -108,7 +109,10 @@ class ThinProducts:
         if self._turned:
             rows, columns, apart = columns, rows, apart[::-1]
         of_rows, of_columns, count = _operand(rows), _operand(columns), len(rows)
-        target = np.empty(parts * out.size) if self._narrow else out.reshape(-1).view(np.float64)
+        if self._narrow:
+            target = np.empty(parts * out.size)
+        else:
+            target = out.reshape(-1) if parts == 1 else out.reshape(-1).view(np.float64)
         given = k, parts == 2, self._limits, bits, np.empty((n, form.padded(k) + 1)), np.empty(form.BOUNDS)
         how = start, self._single, *apart
         if count * k * (1 + n) <= ALONE_ELEMENTS:
@@ -116,17 +120,18 @@ class ThinProducts:
             of_all = *of_columns, *given, True, known
             outcome: int = form.multiply(*of_rows, count, *of_all, *how, target, memory)
         else:
-            outcome = self._write_in_blocks(of_rows, count, of_columns, given, known, how, target)
+            outcome = self._write_in_blocks(rows, of_columns, given, known, how, target)
         if self._narrow:
-            values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
-            out[...] = values.reshape(out.shape)
+            with np.errstate(over="ignore"):
+                values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
+                out[...] = values.reshape(out.shape)
         return outcome
 
     def _write_in_blocks(
-        self, rows: Operand, count: int, columns: Operand, given: Any, known: Any, how: Any, target: Any
+        self, rows: np.ndarray, columns: Operand, given: Any, known: Any, how: Any, target: Any
     ) -> int:
         """Write the product by all cores; decide when all rows are measured."""
-        form, (at, row_step, *layout), (*given, bounds) = compiled(FORM), rows, given
+        form, (*given, bounds), count = compiled(FORM), given, len(rows)
         k, _, limits, bits, prepared = given
         if not form.prepare(*columns, *given, bounds, np.empty((form.ROOM, LANES))):
             return OUT_OF_RANGE
@@ -136,7 +141,7 @@ class ThinProducts:
             if outcomes and max(outcomes) >= UNDECIDED:
                 return
             block = slice(LANES * block.start, min(LANES * block.stop, count))
-            some = at + block.start * row_step, row_step, *layout, block.stop - block.start
+            some = *_operand(rows[block]), block.stop - block.start
             lowered, to = bounds.copy(), target[block.start * how[2] :]
             memory = np.empty(form.needed(k, len(prepared)))
             of_block = *given, lowered, False, known[block]
@@ -153,14 +158,23 @@ class ThinProducts:
         return outcome if form.needs_no_more(least, k, limits, np.empty(2 * OCTAVES)) else UNDECIDED
 
 
-Operand = tuple[int, int, int, int, int]
+def _told(outcome: int, pair: Pair) -> Outcome:
+    if outcome == WRITTEN:
+        return DONE
+    return Declined(pair, UNROUNDED if outcome == UNCERTAIN else EXTREME)
+
+
+Operand = tuple[np.ndarray, int, int, int, int]
 
 
 def _operand(x: np.ndarray) -> Operand:
-    """Return rows as compiled code takes them; contiguous complex ones as real ones of twice the length."""
+    """Return rows as compiled code takes them; contiguous complex ones as real ones of twice the length.
+
+    The first of it are the bytes of a number, for its address: NumPy takes four times as long to tell that.
+    """
     (row, inner), size, parts = x.strides, x.itemsize, 1
     if x.dtype.kind == "c":
         size, parts = size // 2, 2
         if inner == 2 * size:
             inner, parts = size, 1
-    return x.ctypes.data, row, inner, size == 4, parts
+    return x[:1, :1].view(np.uint8), row, inner, size == 4, parts

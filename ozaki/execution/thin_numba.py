@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, void
+from numba import boolean, float64, int32, int64, types, uint8, void
 
 from multiword.runtime.addresses import (
     BLOCK,
@@ -206,10 +206,10 @@ def has_small(row, up):
     return too_small > 0
 
 
-OPERAND = (int64,) * 5
-"""A matrix: its address, the bytes from a row to the next and from a number to the next, whether numbers are
-float32 (or else float64), and the parts of one, 1 or 2. A row that zeros follow to the end of its last line
-has no next."""
+OPERAND = types.Array(uint8, 2, "A", readonly=True), *(int64,) * 4
+"""A matrix: bytes at its address, how many there are from a row to the next and from a number to the next,
+whether numbers are float32 (or else float64), and the parts of one, 1 or 2. A row that zeros follow to the
+end of its last line has no next."""
 
 COLUMNS = float64[:, ::1]
 
@@ -348,7 +348,7 @@ def measure_rows(operand, first, many, shared, k, lines, limits, bits, bounds, r
 
 
 @jit(boolean(*OPERAND, *OF_COLUMNS, COLUMNS))
-def prepare(at, row_step, inner_step, single, parts, k, pairs, limits, bits, columns, bounds, room):
+def prepare(first, row_step, inner_step, single, parts, k, pairs, limits, bits, columns, bounds, room):
     """Write columns in their scales, and these; begin the bounds; return False if one is out of range.
 
     k : real numbers of one. pairs : whether they are complex, so that each makes two. limits, bits : as in
@@ -361,7 +361,7 @@ def prepare(at, row_step, inner_step, single, parts, k, pairs, limits, bits, col
     scales = room[5].view(np.int64)
     for j in range(0, columns.shape[0], step):
         to = columns[j + step - 1, :-1]
-        copy_row((at, row_step, inner_step, single, parts), j // step, 0, k, to)
+        copy_row((first.ctypes.data, row_step, inner_step, single, parts), j // step, 0, k, to)
         to[k:] = 0.0
         column = (to.ctypes.data, np.int64(0), np.int64(8), np.int64(0), np.int64(1))
         if not measure_rows(column, 0, 1, True, k, to, limits, bits, bounds[half:], room, scales):
@@ -500,8 +500,8 @@ def round_rows(
     )
 )
 def multiply(
-    at, row_step, inner_step, single, parts, rows,
-    at_columns, column_step, inner_column_step, single_columns, column_parts,
+    first_row, row_step, inner_step, single, parts, rows,
+    first_column, column_step, inner_column_step, single_columns, column_parts,
     k, pairs, limits, bits, columns, bounds, alone,
     known, start, to_single, row_of_out, column_of_out, out, memory,
 ):  # fmt: skip
@@ -518,21 +518,20 @@ def multiply(
     memory : scratch memory of `needed(k, n)` numbers.
     """
     n, whole, last = columns.shape[0], bits != EVERYTHING, 1 if pairs else 0
-    operand, memory = (
-        (at, row_step, inner_step, single, parts),
-        memory[-(memory.ctypes.data // 8) % ALIGNED :],
-    )
+    operand = first_row.ctypes.data, row_step, inner_step, single, parts
+    memory = memory[-(memory.ctypes.data // 8) % ALIGNED :]
     reached, rest = memory[: 2 * OCTAVES], memory[2 * OCTAVES :]
     careful, rest = rest[: 3 * WATCHED_LANES].reshape((3, WATCHED_LANES)), rest[3 * WATCHED_LANES :]
     rest = rest[: len(rest) // LANES * LANES].reshape((len(rest) // LANES, LANES))
     room, sums, rest = rest[:ROOM], rest[ROOM : ROOM + 4 * n + 2], rest[ROOM + 4 * n + 2 :]
     numbers, lines, scales = rest[:SCALED], rest[SCALED:].reshape(-1), room[5].view(np.int64)
     sums[4 * n], sums[4 * n + 1] = start, 0.0
-    of_columns = at_columns, column_step, inner_column_step, single_columns, column_parts
+    of_columns = first_column, column_step, inner_column_step, single_columns, column_parts
     if alone and not prepare(*of_columns, k, pairs, limits, bits, columns, bounds, room):
         return OUT_OF_RANGE
     shared = rows < FEWEST_TOGETHER
-    at_once, asked, uncertain = 1 if shared else LANES, 0, 0
+    at_once, uncertain = 1 if shared else LANES, 0
+    asked = 8 * at_once if alone else 0  # few rows are asked once
     for begin in range(0, rows, at_once):
         first = max(0, min(begin, rows - at_once))  # the last rows are some of those before, too
         some = operand, first, min(at_once, rows - first), shared, k, lines
@@ -557,6 +556,6 @@ def multiply(
             for j in range(n):
                 at_out = (first + i) * row_of_out + (j >> last) * column_of_out + (j & last)
                 out[at_out] = sums[4 * j, i]
-    if alone and bits == TO_DECIDE and rows > at_once and not needs_no_more(bounds, k, limits, reached):
+    if alone and bits == TO_DECIDE and not needs_no_more(bounds, k, limits, reached):
         return UNDECIDED
     return UNCERTAIN if uncertain else WRITTEN

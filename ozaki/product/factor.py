@@ -51,18 +51,22 @@ class Factor:
         equilibrated: bool = False,
     ) -> None:
         self.matrix, self.on_gpu = matrix, is_cupy(matrix)
-        self.side = side
+        self.side, self.stack = side, stack
         shape = matrix.shape
         self.rows, self.k = (shape[-1], shape[-2]) if side else (shape[-2], shape[-1])
         if len(shape) == 3:
             self.rows *= shape[0]
-        self.stack = stack
-        self.prepared = prepared
-        self.equilibrated = equilibrated
-        self._widened: dict[tuple[NormLimit, int], Array] = {}
-        self._split: tuple[Any, Array, Array] | None = None
-        self._magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
-        self.order = StreamOrder(self) if prepared and self.on_gpu else None
+        self.prepared, self.equilibrated = prepared, equilibrated
+        if prepared and self.on_gpu:
+            self.order = StreamOrder(self)
+
+    order: StreamOrder | None = None
+    _split: tuple[Any, Array, Array] | None = None
+    _magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
+
+    @cached_property
+    def _widened(self) -> dict[tuple[NormLimit, int], Array]:
+        return {}
 
     @cached_property
     def parts(self) -> list[Array]:

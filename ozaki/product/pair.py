@@ -68,10 +68,10 @@ class Pair(NamedTuple):
     @property
     def signature(self) -> Signature:
         """The signature of the pair."""
-        a = self.a
-        prepared = a.prepared or self.b.prepared
-        kind, compiled = (a.stack, self.shape, a.matrix.dtype, a.on_gpu), not a.on_gpu and compiling()
-        return Signature(*kind, self.symmetric, prepared, a.equilibrated, compiled, self.request)
+        a, b, request, symmetric, _ = self
+        prepared, compiled, kind = a.prepared or b.prepared, not a.on_gpu and compiling(), a.matrix.dtype
+        given = symmetric, prepared, a.equilibrated, compiled, request
+        return Signature(a.stack, self.shape, kind, a.on_gpu, *given)
 
     @property
     def stack(self) -> int:

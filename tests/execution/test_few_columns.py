@@ -208,10 +208,11 @@ def test_what_both_sums_leave_undecided_is_left_to_others(taken, places):
 
 
 @pytest.mark.parametrize("dtype", FACES)
-def test_rows_in_more_than_one_piece(taken, dtype):
+@pytest.mark.parametrize(("rows", "lanes"), [(3, LANES), (20, 1)], ids=["one by one", "side by side"])
+def test_rows_in_more_than_one_piece(taken, dtype, rows, lanes):
     """In each layout, and sums that cancel, which are watched."""
-    piece = compiled(FORM).PIECE
-    a, b = in_dtype(*matrices("uniform", 3, 2 * piece + 70, 2), dtype)
+    piece = lanes * compiled(FORM).PIECE
+    a, b = in_dtype(*matrices("uniform", rows, 2 * piece + 70, 2), dtype)
     a[1, piece + 5 :] = 0
     a[2, 1::2], b[1::2] = -a[2, ::2], b[::2]
     expected = FACES[dtype](a, b)
