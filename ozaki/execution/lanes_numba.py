@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import boolean, int64, void
 from numba.core import cgutils
 
-from multiword.runtime.addresses import F32, F64, I64, instruction
+from multiword.runtime.addresses import F32, F64, I8, I32, I64, instruction
 from multiword.runtime.compiled import BIAS
 from ozaki.definition.statistics import BITS
 from ozaki.execution.small_products import LANES
@@ -18,6 +18,8 @@ from ozaki.execution.thin import LEVELS_AT_FIRST
 from ozaki.scaling.statistics_numba import MAGNITUDE
 
 VECTOR, INTEGERS = ir.VectorType(F64, LANES), ir.VectorType(I64, LANES)
+
+CACHE_LINE = 64
 
 LINE_BYTES, FIRST = 8 * LANES, I64(0)
 
@@ -46,11 +48,11 @@ def _all(x: Any, kind: Any = INTEGERS) -> Any:
 
 
 def _splat(builder: Any, x: Any, kind: Any) -> Any:
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), x, ir.IntType(32)(0))
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), x, I32(0))
     return builder.shuffle_vector(one, one, _zeros)
 
 
-_zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+_zeros = ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
 
 
 def _least(builder: Any, x: Any, y: Any) -> Any:
@@ -104,23 +106,41 @@ def add_lines_quickly(_: Any, builder: Any, lines: Any, column: Any, count: Any,
         _write(builder, builder.load(z), to, I64(i))
 
 
-def _reader(kind: Any) -> Any:
-    """A function that writes lines of numbers of that kind, so many bytes apart, as float64."""
-    numbers = ir.VectorType(kind, LANES)
+def _prefetch(builder: Any, address: Any) -> None:
+    """Have a line of the cache fetched; where no memory is, nothing happens."""
+    byte = I8.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    read, near, data = I32(0), I32(2), I32(1)
+    builder.call(prefetch, [builder.inttoptr(address, byte), read, near, data])
+
+
+def _reader(kind: Any, apart: int) -> Any:
+    """A function that writes lines of numbers of that kind, so many apart, as float64.
+
+    Behind each lies one of the next lines that are read so, which are fetched meanwhile.
+    """
+    numbers, bytes_ = ir.VectorType(kind, apart * (LANES - 1) + 1), apart * LANES * (8 if kind is F64 else 4)
+    places = ir.Constant(ir.VectorType(I32, LANES), [apart * r for r in range(LANES)])
 
     @instruction(void(*[int64] * 5))
-    def read(_: Any, builder: Any, at: Any, step: Any, count: Any, to: Any, apart: Any) -> None:
+    def read(_: Any, builder: Any, at: Any, step: Any, count: Any, to: Any, to_step: Any) -> None:
+        """Bytes from a line to the next are `step` where it is read, and `to_step` where it is written."""
         with cgutils.for_range(builder, count) as loop:
             here = builder.add(at, builder.mul(step, loop.index))
             x = builder.load(builder.inttoptr(here, numbers.as_pointer()))
             x.align = 1
+            x = x if apart == 1 else builder.shuffle_vector(x, x, places)
             x = x if kind is F64 else builder.fpext(x, VECTOR)
-            _write(builder, x, builder.add(to, builder.mul(apart, loop.index)))
+            for ahead in range(bytes_, 2 * bytes_, CACHE_LINE):
+                _prefetch(builder, builder.add(here, I64(ahead)))
+            _write(builder, x, builder.add(to, builder.mul(to_step, loop.index)))
 
     return read
 
 
-read_doubles, read_singles = map(_reader, (F64, F32))
+read_doubles, read_singles = (_reader(kind, 1) for kind in (F64, F32))
+every_second_double, every_second_single = (_reader(kind, 2) for kind in (F64, F32))
 
 
 @instruction(void(int64, int64, int64))

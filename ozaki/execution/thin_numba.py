@@ -35,6 +35,8 @@ from ozaki.execution.lanes_numba import (
     add_lines_quickly,
     add_quickly,
     add_statistics,
+    every_second_double,
+    every_second_single,
     raise_largest,
     read_doubles,
     read_singles,
@@ -54,6 +56,9 @@ COUNTED = 240
 
 FEWEST_TOGETHER = LANES // 2
 """Rows from which they lie side by side."""
+
+LONG = 1 << 11
+"""Numbers of rows from which each is taken by itself, if it need not be copied then."""
 
 PIECE = 1 << 13
 """Lines that are copied, and added up, at a time: a million bytes."""
@@ -238,6 +243,12 @@ def copy_across(at, row_step, inner_step, single, rows, count, to, apart):
             read_singles(at, inner_step, count, to, apart)
         else:
             read_doubles(at, inner_step, count, to, apart)
+    elif rows == LANES and row_step == 2 * size:  # parts of complex numbers, or every second row
+        whole = count
+        if single:
+            every_second_single(at, inner_step, count, to, apart)
+        else:
+            every_second_double(at, inner_step, count, to, apart)
     elif rows == LANES and inner_step == size:
         whole = count // BLOCK * BLOCK
         for h in range(0, whole, BLOCK):
@@ -529,7 +540,7 @@ def multiply(
     of_columns = first_column, column_step, inner_column_step, single_columns, column_parts
     if alone and not prepare(*of_columns, k, pairs, limits, bits, columns, bounds, room):
         return OUT_OF_RANGE
-    shared = rows < FEWEST_TOGETHER
+    shared = rows < FEWEST_TOGETHER or (k >= LONG and not single and parts == 1 and inner_step == 8)
     at_once, uncertain = 1 if shared else LANES, 0
     asked = 8 * at_once if alone else 0  # few rows are asked once
     for begin in range(0, rows, at_once):

@@ -50,7 +50,10 @@ def test_the_bits_of_all_other_products(taken, without_numba, shape, kind, dtype
 def test_layouts_and_blocks_do_not_show(taken, dtype):
     a, b = in_dtype(*matrices("uniform", 3000, 900, 2), dtype)
     expected = FACES[dtype](a, b)
-    for x in (np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a[::-1].copy()[::-1]):
+    for x in (
+        *(np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a[::-1].copy()[::-1]),
+        np.asfortranarray(np.repeat(a, 2, axis=0))[::2],
+    ):
         assert same(FACES[dtype](x, b), expected)
         assert same(FACES[dtype](b.T, x.T), np.ascontiguousarray(expected.T))
     assert same(FACES[dtype](a[:7], b), expected[:7])
