@@ -106,8 +106,13 @@ def add_lines_quickly(_: Any, builder: Any, lines: Any, column: Any, count: Any,
         _write(builder, builder.load(z), to, I64(i))
 
 
-def _prefetch(builder: Any, address: Any) -> None:
+@instruction(void(int64))
+def fetch(_: Any, builder: Any, address: Any) -> None:
     """Have a line of the cache fetched; where no memory is, nothing happens."""
+    _prefetch(builder, address)
+
+
+def _prefetch(builder: Any, address: Any) -> None:
     byte = I8.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")

@@ -7,6 +7,7 @@ from numba import boolean, float64, int64, types, void
 
 from multiword.runtime.addresses import (
     BLOCK,
+    doubles_at,
     read_double,
     read_single,
     transpose,
@@ -18,6 +19,7 @@ from ozaki.execution.lanes_numba import (
     LINE_BYTES,
     every_second_double,
     every_second_single,
+    fetch,
     read_doubles,
     read_singles,
 )
@@ -25,6 +27,9 @@ from ozaki.execution.small_products import LANES
 from ozaki.scaling.statistics_numba import copy_lines
 
 LINE = float64[::1]
+
+AHEAD = 512
+"""Bytes between what is read of a row and what is fetched meanwhile."""
 
 PIECE = 1 << 13
 """Lines that are copied, and added up, at a time: a million bytes."""
@@ -40,6 +45,11 @@ def lines_of(k, shared):
 def copy_row(operand, i, begin, size, line):
     """Copy numbers of row i, from number `begin` on; the parts of one take turns."""
     at, row_step, inner_step, single, parts = operand
+    if inner_step == 8 and not single and parts == 1:
+        numbers = doubles_at(at + i * row_step + 8 * begin, size)
+        for h in range(size):
+            line[h] = numbers[h]
+        return
     for part in range(parts):
         first = at + i * row_step + begin // parts * inner_step + part * (4 if single else 8)
         copy_lines(first, row_step, inner_step, single, 1, size // parts, part, parts, line)
@@ -66,9 +76,11 @@ def copy_across(at, row_step, inner_step, single, rows, count, to, apart):
             every_second_double(at, inner_step, count, to, apart)
     elif rows == LANES and inner_step == size:
         whole = count // BLOCK * BLOCK
-        for h in range(0, whole, BLOCK):
-            for r in range(0, LANES, BLOCK):
+        for r in range(0, LANES, BLOCK):  # rows a power of two apart share eight places of the first cache
+            for h in range(0, whole, BLOCK):
                 here, there = at + r * row_step + h * inner_step, to + h * apart + 8 * r
+                for ahead in range(BLOCK):  # more rows than a processor foresees
+                    fetch(here + ahead * row_step + AHEAD)
                 if single:
                     transpose_singles(here, row_step, there, apart)
                 else:

@@ -116,7 +116,7 @@ class ThinProducts:
         given = k, parts == 2, self._limits, bits, np.empty((n, form.padded(k) + 1)), np.empty(form.BOUNDS)
         how = start, self._single, *apart
         if count * k * (1 + n) <= ALONE_ELEMENTS:
-            memory = np.empty(form.needed(k, n))
+            memory = np.empty(form.needed(k, n, count))
             of_all = *of_columns, *given, True, known
             outcome: int = form.multiply(*of_rows, count, *of_all, *how, target, memory)
         else:
@@ -143,7 +143,7 @@ class ThinProducts:
             block = slice(LANES * block.start, min(LANES * block.stop, count))
             some = *_operand(rows[block]), block.stop - block.start
             lowered, to = bounds.copy(), target[block.start * how[2] :]
-            memory = np.empty(form.needed(k, len(prepared)))
+            memory = np.empty(form.needed(k, len(prepared), block.stop - block.start))
             of_block = *given, lowered, False, known[block]
             outcomes.add(form.multiply(*some, *columns, *of_block, *how, to, memory))
             of_blocks.append(lowered)

@@ -65,9 +65,10 @@ def padded(k):
 
 
 @lru_cache(256)
-def needed(k, columns):
+def needed(k, columns, rows):
     """Return how many numbers of scratch memory `multiply` takes."""
-    lines = ROOM + 2 + 4 * columns + SCALED + min(k, PIECE)
+    of_rows = k if rows >= FEWEST_TOGETHER else -(-k // LANES)
+    lines = ROOM + 2 + 4 * columns + SCALED + min(of_rows, PIECE)
     return 2 * OCTAVES + 3 * WATCHED_LANES + LANES * lines + ALIGNED
 
 
@@ -236,8 +237,10 @@ def measure_rows(operand, first, many, shared, k, lines, limits, bits, bounds, r
         some = min(np.int64(PIECE), count - begin)
         raise_largest(lines_at(*place, begin, some, True), some, largest.ctypes.data)
     if shared:
+        of_all = np.int64(0)
         for r in range(LANES):
-            largest[0] = max(largest[0], largest[r])
+            of_all = max(of_all, largest[r])
+        largest[0] = of_all
     for r in range(LANES):
         scales[r] = exponent_of(largest[0 if shared else r])
         if scales[r] > FURTHEST:
@@ -250,8 +253,10 @@ def measure_rows(operand, first, many, shared, k, lines, limits, bits, bounds, r
         add_lines(lines_at(*place, begin, some, count > PIECE), some, room, sums)
     if shared:
         for q in range(SUMS):
-            for r in range(1, LANES):
-                sums[q, 0] += sums[q, r]
+            total, of_lanes = np.int64(0), sums[q]
+            for r in range(LANES):
+                total += of_lanes[r]
+            sums[q, 0] = total
         sums[0, 0] -= count * LANES - k  # zeros are 1 there
         sums[1, 0] -= count * LANES - k
     for i in range(many):
@@ -431,7 +436,7 @@ def multiply(
     start : at least four times a bound of Σ|a'b'|, a power of two. to_single : whether results will be
     rounded to float32.
     out : whose numbers are row_of_out and column_of_out apart, parts next to each other.
-    memory : scratch memory of `needed(k, n)` numbers.
+    memory : scratch memory of `needed(k, n, rows)` numbers.
     """
     n, whole, last = columns.shape[0], bits != EVERYTHING, 1 if pairs else 0
     operand = first_row.ctypes.data, row_step, inner_step, single, parts
