@@ -25,7 +25,7 @@ from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, broadcast_shape, format_of, numbers, real_dtype
 from ozaki.sums.exact.groups import check_labels, group_sums, rounded_group_sums
-from ozaki.sums.table import REDUCTIONS, Reduction
+from ozaki.sums.table import REDUCTIONS, Reduction, is_nan
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
@@ -257,21 +257,34 @@ def grouped(
     found = rounded_at_once(reduction, flat, columns, outputs, target, **options)
     if found is not None:
         return found.reshape(shape)
+    return where_lies(
+        index, exact_by_group(reduction, flat, columns, outputs, target, **options).reshape(shape)
+    )
+
+
+def exact_by_group(
+    reduction: Reduction,
+    arrays: Sequence[Array],
+    columns: Array,
+    outputs: int,
+    target: np.dtype,
+    **options: Any,
+) -> Array:
+    """Return the results of vectors by group, from exact sums; a few from a GPU's are on the host."""
     if reduction.plain:
         (terms,), formats = reduction.sums, format_of(target)
-        parts = terms(*flat)
+        parts = terms(*arrays)
         at_once = (rounded_group_sums(part, columns, outputs, formats) for part in parts)
         values = [narrow(x, real_dtype(target)) for x in at_once if x is not None]
         if len(values) == len(parts):
-            return joined(values, target).reshape(shape)
-    sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
+            return joined(values, target)
+    sums = [[group_sums(part, columns, outputs) for part in terms(*arrays)] for terms in reduction.sums]
     counts = None
     if not reduction.plain:
-        xp = namespace(index)
-        counts = xp.tile(xp.bincount(index, minlength=shape[-1]), prod(shape[:-1]))
+        counts = namespace(columns).bincount(columns, minlength=outputs)
         if outputs <= OUTPUTS_ON_HOST:
             counts, sums = on_host(counts), [[part.on_host() for part in parts] for parts in sums]
-    return where_lies(index, reduction.rounded(sums, counts, target, **options).reshape(shape))
+    return reduction.rounded(sums, counts, target, **options)
 
 
 def rounded_at_once(
@@ -287,16 +300,40 @@ def rounded_at_once(
     None where it does not decide them all.
     """
     first, *others = arrays
-    form = reduction.groups_on_gpu if is_cupy(columns) else reduction.groups_on_cpu
+    on_gpu = is_cupy(columns)
+    form = reduction.groups_on_gpu if on_gpu else reduction.groups_on_cpu
     if form is None or any(x.dtype.kind == "c" for x in others):
         return None
-    rounding, values = reduction.rounding(target), []
+    rounding, values, real = reduction.rounding(target), [], real_dtype(target)
     for x in [first] if reduction.real else real_parts(first):
-        part = form(x, *others, columns, outputs, rounding, **options)
-        if part is None:
+        found = form(x, *others, columns, outputs, rounding, **options)
+        if found is None:
             return None
-        values.append(narrow(part, real_dtype(target)))
+        part, hard = (found, None) if on_gpu else found
+        values.append(narrow(part, real))
+        if hard is not None and hard.size:
+            exact = _some_exactly(reduction, [x, *others], columns, hard, outputs, real, **options)
+            values[-1][hard] = exact
     return joined(values, target)
+
+
+def _some_exactly(
+    reduction: Reduction,
+    arrays: Sequence[np.ndarray],
+    columns: np.ndarray,
+    some: np.ndarray,
+    outputs: int,
+    target: np.dtype,
+    **options: Any,
+) -> np.ndarray:
+    """Return the results of some groups alone, from exact sums of their numbers."""
+    wanted = np.zeros(outputs, bool)
+    wanted[some] = True
+    there = np.flatnonzero(wanted[columns])
+    if reduction.skip_nan:
+        there = there[~is_nan(arrays[0][there])]
+    few, renumbered = [x[there] for x in arrays], np.searchsorted(some, columns[there])
+    return exact_by_group(reduction, few, renumbered, len(some), target, **options)
 
 
 def _grouped_sparsely(

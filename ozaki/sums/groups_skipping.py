@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, check_same_device, is_cupy, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
 from multiword.runtime.options import integer
 from multiword.runtime.readback import has_nan
 from ozaki.public import public
@@ -128,7 +128,7 @@ def group_average(values: Array, labels: Array, num_groups: int, weights: Array)
     x, index, shape = labelled(x, labels, num_groups)
     check_labels(index, shape[-1])
     arrays = x, xp.broadcast_to(w, x.shape)
-    if is_cupy(x) and shape[-1] <= GROUPS_PER_NUMBER * index.size:
+    if shape[-1] <= GROUPS_PER_NUMBER * index.size:
         flat, target = [a.reshape(-1) for a in arrays], REDUCTIONS["average"].dtype(arrays, None, None, shape)
         columns = columns_of(index, prod(shape[:-1]), shape[-1])
         found = rounded_at_once(REDUCTIONS["average"], flat, columns, prod(shape), target)
@@ -158,7 +158,7 @@ def _without_nan(
     dtype = dtype_of_counted(x.dtype, dtype, least)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     options = {} if ddof is None else {"ddof": exact_ddof(ddof)}
-    if is_cupy(x) and name != "sum" and least <= max(1, math.floor(options.get("ddof", 0)) + 1):
+    if name != "sum" and least <= max(1, math.floor(options.get("ddof", 0)) + 1):
         found = _at_once(name, x, columns, shape, dtype, **options)
         if found is not None:
             return found
@@ -174,7 +174,7 @@ def _without_nan(
 def _at_once(
     name: str, x: Array, columns: Array, shape: tuple[int, ...], dtype: DType, **options: Any
 ) -> Array | None:
-    """Return the results from a kernel that leaves out NaN; None where it does not take such numbers.
+    """Return the results from a form that leaves out NaN; None where it does not take such numbers.
 
     It has NaN of groups of nothing, and of those that ddof leaves no freedom.
     """

@@ -276,7 +276,7 @@ def nansum(
         MEAN,
         skip_nan=True,
         groups_on_gpu=partial(moments.group_means, skip_nan=True),
-        groups_on_cpu=None,
+        groups_on_cpu=partial(groups_enclosed.totals, mean=True, skip_nan=True),
     )
 )
 @on_device_of_arrays

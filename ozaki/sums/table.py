@@ -191,7 +191,8 @@ class Reduction:
     on_cpu : on_cpu(*arrays, reduced, rounding, **options) does so on a CPU.
     groups_on_gpu : groups_on_gpu(*arrays, labels, groups, rounding, **options) does so by group, of vectors
         of real numbers, or of complex ones where the results are real.
-    groups_on_cpu : groups_on_cpu(*arrays, labels, groups, rounding, **options) does so on a CPU, of few.
+    groups_on_cpu : groups_on_cpu(*arrays, labels, groups, rounding, **options) does so on a CPU, and
+        returns the groups that it leaves open, too.
     name : of the public function.
     """
 
@@ -418,7 +419,7 @@ WITHOUT_NAN: dict[str, Any] = {
     "finish": partial(_variances, skip_nan=True),
     "on_gpu": partial(moments.variances, skip_nan=True),
     "groups_on_gpu": partial(moments.group_variances, skip_nan=True),
-    "groups_on_cpu": None,
+    "groups_on_cpu": partial(groups_enclosed.variances, skip_nan=True),
     "on_cpu": partial(rows.variances, skip_nan=True),
     "skip_nan": True,
 }

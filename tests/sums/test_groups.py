@@ -9,6 +9,7 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime.compiled import numpy_forms
+from ozaki.definition.sums import rounded_covariance
 from ozaki.sums.exact import groups, groups_enclosed
 from ozaki.sums.exact.summands import Summands
 from tests.cells import cells
@@ -34,18 +35,20 @@ VALUES = {
 BLOCKS = {"GROUP_TERMS": 4096}
 FORMS = {
     "compiled": BLOCKS,
-    "by threads": BLOCKS | {"_shares": lambda terms, groups: 3},
+    "by threads": BLOCKS | {"shares_of": lambda terms, groups: 3},
     "plain": BLOCKS,
     "enclosed": {},
+    "enclosed by threads": {"shares_of": lambda terms, groups: 3},
 }
 
 
 @pytest.fixture(params=FORMS, autouse=True)
 def _form(request, monkeypatch):
     """In short blocks, so that words are carried; with and without numba."""
+    enclosed = request.param.startswith("enclosed")
     for name, value in FORMS[request.param].items():
-        monkeypatch.setattr(groups, name, value)
-    if request.param != "enclosed":
+        monkeypatch.setattr(groups_enclosed if enclosed else groups, name, value)
+    if not enclosed:
         monkeypatch.setattr(groups_enclosed, "ENCLOSED_GROUPS", 0)
     with numpy_forms() if request.param == "plain" else nullcontext():
         yield
@@ -231,6 +234,39 @@ def test_many_groups_of_few_numbers(groups, lead):
                 assert np.array_equal(result[(*index, g)], expected, equal_nan=True), (name, g)
     with pytest.raises(ValueError, match=f"got {groups} at index 2"):
         ozaki.group_sum(np.ones(3), [0, 1, groups], groups)
+
+
+def test_groups_that_an_enclosure_leaves_open_are_rounded_exactly():
+    """Ties, cancellation, equal numbers, Inf and NaN, each in a group of its own among ordinary ones."""
+    tie = [1.0, 1.0 + 2.0**-52, 0.0, 2.0**-60]
+    parts = [NORMAL[:9], tie, [0.1] * 7, [1e308, -1e308, 1e308], [np.inf, 1.0], [np.nan, 2.0, 3.0]]
+    parts += [[2.0**-1070, 2.0**-1060, 0.0], [3.0, 3.0 + 2.0**-51], [-0.0, -0.0], NORMAL[9:20], [7.0], []]
+    x, labels = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    w = np.abs(x[::-1]) + 0.5
+    w[~np.isfinite(w)] = 1.0
+    order = RNG.permutation(len(x))
+    for name in ("mean", "var", "std", "nanmean", "nanvar", "nanstd"):
+        found = getattr(ozaki, f"group_{name}")(x[order], labels[order], len(parts))
+        expected = [getattr(ozaki, name)(np.array(part, float)) for part in parts]
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+    means = ozaki.group_average(x[order], labels[order], len(parts), w[order])
+    weighted = [ozaki.average(x[labels == g], weights=w[labels == g]) for g in range(len(parts) - 1)]
+    np.testing.assert_array_equal(means, [*weighted, np.nan])
+    both = ozaki.group_cov(np.stack([x, w])[:, order], labels[order], len(parts))
+    for g in range(len(parts) - 2):
+        pair = x[labels == g].tolist(), w[labels == g].tolist()
+        assert str(float(both[g, 0, 1])) == str(rounded_covariance(*pair, Fraction(1))), g
+
+
+@pytest.mark.parametrize("size", [2.0**-500, 2.0**-20, 1.0, 2.0**400])
+def test_deviations_far_below_the_mean_are_not_lost(size):
+    x = 1.0 + NORMAL * 2.0**-40 if size == 1 else size * (3.0 + NORMAL.round(1))
+    squares = [(sum(v * v for v in g) - sum(g) ** 2 / len(g)) / len(g) for g in members(x) if g]
+    expected = [*(nearest(q, FORMATS["fp64"]) for q in squares), np.nan]
+    np.testing.assert_array_equal(ozaki.group_var(x, label_of, GROUPS), expected)
+    products = ozaki.group_cov(np.stack([x, NORMAL]), label_of, GROUPS)
+    for g in range(GROUPS - 1):
+        assert products[g, 0, 1] == rounded_covariance(x[label_of == g], NORMAL[label_of == g], Fraction(1))
 
 
 def test_groups_are_counted_by_an_integer():

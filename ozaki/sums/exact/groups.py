@@ -72,7 +72,7 @@ def rounded_group_sums(
     if len(parts) > 1:
         return None
     x = contiguous(parts[0][0])
-    return groups_cuda.rounded_sums(x, labels, groups, _lane_bits(GROUP_LANES_ON_DEVICE, groups), target)
+    return groups_cuda.rounded_sums(x, labels, groups, lane_bits(GROUP_LANES_ON_DEVICE, groups), target)
 
 
 def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> None:
@@ -112,7 +112,7 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array, f
         for terms, columns in parts:
             total.add_in_parts(terms, columns, PLAIN_TERMS)
         return []
-    shares = 1 if is_cupy(labels) else _shares(labels.size, total.flags.size)
+    shares = 1 if is_cupy(labels) else shares_of(labels.size, total.flags.size)
     both = [_Window(total, shares) for _ in range(2)]
     for terms, columns in parts:
         for factors in readable(terms.factors):
@@ -163,13 +163,13 @@ def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]
             _loop("flagged_groups", x)(contiguous(x), columns, total.flags)
 
 
-def _shares(terms: int, groups: int) -> int:
+def shares_of(terms: int, groups: int) -> int:
     """How many threads of the host add so many terms, each to words of its own."""
     worthwhile = terms // max(GROUP_TERMS_OF_A_THREAD, GROUP_TERMS_OF_A_WORD * groups)
     return min(worthwhile, thread_count()) if worthwhile > 1 else 1
 
 
-def _lane_bits(lanes: int, groups: int) -> int:
+def lane_bits(lanes: int, groups: int) -> int:
     """log2 of how many lanes a group has, for so many of all groups together."""
     return max(0, (lanes // groups).bit_length() - 1)
 
@@ -197,7 +197,7 @@ class _Window:
         self._terms, lanes = (
             (GROUP_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (GROUP_TERMS, GROUP_LANES)
         )
-        self._lane_bits = _lane_bits(lanes, max(total.flags.size, 1))
+        self._lane_bits = lane_bits(lanes, max(total.flags.size, 1))
         self.flags = [total.flags, *(np.zeros_like(total.flags) for _ in range(shares - 1))]
 
     def add(self, x: Array, labels: Array) -> None:

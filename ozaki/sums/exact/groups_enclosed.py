@@ -1,10 +1,11 @@
-"""Sums, means, variances and covariances by group of few numbers, rounded in one compiled pass.
+"""Sums, means, variances and covariances by group as enclosures, rounded: one or two passes over the numbers.
 
 `groups_enclosed_numba` has the loops. What their bounds do not decide, exact sums by group do.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from fractions import Fraction
 from typing import Any
 
@@ -12,82 +13,135 @@ import numpy as np
 
 from multiword.runtime.arrays import to_float64
 from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import in_threads, taken
 from ozaki.sums.exact.extraction import LOOPS, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.exact.rows import LANES
-from ozaki.tuning import ENCLOSED_GROUPS
+from ozaki.sums.exact.groups import check_labels, lane_bits, shares_of
+from ozaki.tuning import ENCLOSED_GROUPS, ENCLOSED_LANES, TERMS_OF_A_LANE
+
+Found = tuple[np.ndarray, np.ndarray] | None
+"""Results as float64, and the groups of which they are undecided; None for what the loops do not take."""
 
 
-def totals(x: np.ndarray, *others: Any, mean: bool = False) -> np.ndarray | None:
-    """Return Σ x or Σ x·y by group, or the means, as float64; None for others, and if one is undecided.
+def totals(x: np.ndarray, *others: Any, mean: bool = False, skip_nan: bool = False) -> Found:
+    """Return Σ x or Σ x·y by group, or the means.
 
     others : perhaps y, then labels, how many groups there are, and the rounding.
     """
     *second, labels, groups, rounding = others
-    factors, single = [x, *second], rounding.target.precision == 24
-    if second and (_integers(factors) or (single and any(y.dtype.itemsize > 4 for y in factors))):
-        return (
-            None  # no −0 is a product of integers; float32 results leave out what products of float64 leave
-        )
-    options = mean, single, np.empty((3, LANES))
-    factors = factors if second else [x, None]
-    return _by_group("enclosed_group_sums", factors, labels, groups, rounding, *options, pairs=bool(second))
+    if second and _integers(x, *second):
+        return None  # no −0 is a product of integers
+    if (numbers := _Numbers.taken([x, *second], labels, groups, rounding)) is None:
+        return None
+    return numbers.rounded("totals_of_groups", numbers.sums(numbers.arrays, skip_nan=skip_nan), mean)
 
 
 def variances(
-    x: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding, ddof: Fraction
-) -> np.ndarray | None:
-    """Return variances by group, or their roots; None as `totals`."""
-    if x.dtype.kind == "c" or not _is_small(ddof):
+    x: np.ndarray,
+    labels: np.ndarray,
+    groups: int,
+    rounding: Rounding,
+    ddof: Fraction,
+    skip_nan: bool = False,
+) -> Found:
+    """Return variances by group, or their roots."""
+    if x.dtype.kind == "c" or ddof.denominator != 1:
         return None
-    options = int(ddof), rounding.root, rounding.target.precision == 24
-    return _by_group("enclosed_group_variances", [x], labels, groups, rounding, *options)
+    if (numbers := _Numbers.taken([x], labels, groups, rounding)) is None:
+        return None
+    sums = numbers.sums(numbers.arrays, skip_nan=skip_nan)
+    means = numbers.means(sums)
+    numbers.passed("squares_in_groups", numbers.arrays, [skip_nan], [sums])
+    return numbers.rounded("variances_of_groups", sums, means, ddof.numerator, rounding.root)
 
 
 def covariances(
     x: np.ndarray, y: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding, ddof: Fraction
-) -> np.ndarray | None:
-    """Return covariances of real numbers by group; None as `totals`."""
-    if not _is_small(ddof):
+) -> Found:
+    """Return covariances of real numbers by group."""
+    if ddof.denominator != 1:
         return None
-    options = int(ddof), rounding.target.precision == 24
-    return _by_group("enclosed_group_covariances", [x, y], labels, groups, rounding, *options)
-
-
-def averages(
-    x: np.ndarray, w: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding
-) -> np.ndarray | None:
-    """Return weighted means by group; None as `totals`."""
-    if _integers([x, w]):
+    if (numbers := _Numbers.taken([x, y], labels, groups, rounding)) is None:
         return None
-    single = rounding.target.precision == 24
-    return _by_group("enclosed_group_averages", [x, w], labels, groups, rounding, single)
+    both = [numbers.sums([array]) for array in numbers.arrays]
+    means = [numbers.means(sums) for sums in both]
+    numbers.passed("products_in_groups", numbers.arrays, [], both)
+    return numbers.rounded("covariances_of_groups", *both, *means, ddof.numerator)
 
 
-def _is_small(ddof: Fraction) -> bool:
-    return ddof.denominator == 1 and abs(ddof) <= ENCLOSED_GROUPS
+def averages(x: np.ndarray, w: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding) -> Found:
+    """Return weighted means by group."""
+    if _integers(x, w):
+        return None
+    if (numbers := _Numbers.taken([x, w], labels, groups, rounding)) is None:
+        return None
+    products, weights = numbers.sums(numbers.arrays), numbers.sums(numbers.arrays[1:])
+    return numbers.rounded("averages_of_groups", products, weights)
 
 
-def _integers(arrays: list[np.ndarray]) -> bool:
+def _integers(*arrays: np.ndarray) -> bool:
     return any(x.dtype.kind in "iub" for x in arrays)
 
 
-def _by_group(
-    name: str,
-    arrays: list[Any],
-    labels: np.ndarray,
-    groups: int,
-    rounding: Rounding,
-    *options: Any,
-    pairs: bool = False,
-) -> np.ndarray | None:
-    """Return what a loop writes of arrays, of which the last may be None."""
-    loops, n = compiled(LOOPS), labels.size
-    if loops is None or not 0 < n <= ENCLOSED_GROUPS or rounding.target.precision not in (24, 53):
-        return None
-    if any(x.dtype.kind in "iu" and x.dtype.itemsize == 8 for x in arrays if x is not None):
-        return None  # float64 may not hold them
-    numbers = [x if x is None else contiguous(to_float64(x)) for x in arrays]
-    loop = loops.loop(getattr(loops, name), np.dtype(np.float64), pairs)
-    result, ends, rows = np.empty(groups), np.empty(groups, np.int64), np.empty((len(arrays), n))
-    return None if loop(*numbers, labels, *options, ends, rows, result) else result
+class _Numbers:
+    """Vectors with labels, and the passes over them.
+
+    Tables have rows for the lanes of every group; each thread has its own.
+    """
+
+    def __init__(self, arrays: list[np.ndarray], labels: np.ndarray, groups: int, rounding: Rounding) -> None:
+        self.arrays, self._labels, self._groups, self._rounding = arrays, labels, groups, rounding
+        self._bits = lane_bits(min(ENCLOSED_LANES, labels.size // TERMS_OF_A_LANE), groups)
+        size = -(-labels.size // shares_of(labels.size, groups))
+        self._parts = [slice(start, start + size) for start in range(0, labels.size, size)]
+
+    @classmethod
+    def taken(
+        cls, arrays: list[np.ndarray], labels: np.ndarray, groups: int, rounding: Rounding
+    ) -> _Numbers | None:
+        """Return numbers for which there are loops: all of them float64 holds."""
+        if compiled(LOOPS) is None or not 0 < labels.size <= ENCLOSED_GROUPS or not groups:
+            return None
+        wide = any(x.dtype.kind in "iu" and x.dtype.itemsize == 8 for x in arrays)
+        if wide or rounding.target.precision not in (24, 53):
+            return None
+        return cls([contiguous(to_float64(x)) for x in arrays], labels, groups, rounding)
+
+    def sums(self, factors: list[np.ndarray], skip_nan: bool = False) -> np.ndarray:
+        """Return a table of sums of numbers, or of products. ValueError for labels of no group."""
+        table = np.empty((len(self._parts), self._groups << self._bits, 4))
+        if not all(self.passed("added_to_groups", [*factors, None][:2], [self._groups, skip_nan], [table])):
+            check_labels(self._labels, self._groups)
+        return table
+
+    def means(self, sums: np.ndarray) -> np.ndarray:
+        """Return what is left of the sums of a table by the means rounded, which the table is left with."""
+        means = np.empty((self._groups, 3))
+        _loop("means_of_groups")(sums, self._bits, means)
+        return means
+
+    def passed(self, name: str, arrays: list[Any], given: list[Any], tables: list[np.ndarray]) -> list[Any]:
+        """Return what a loop returns for each thread's part of arrays, whose last may be None."""
+        loop = _loop(name, arrays[-1] is not None)
+        if len(self._parts) == 1:
+            return [loop(*arrays, self._labels, self._bits, *given, *[table[0] for table in tables])]
+        found, left = [], deque(enumerate(self._parts))
+
+        def work() -> None:
+            for i, part in taken(left):
+                some = [x if x is None else x[part] for x in (*arrays, self._labels)]
+                found.append(loop(*some, self._bits, *given, *[table[i] for table in tables]))
+
+        in_threads(work, len(self._parts) - 1, left.clear)
+        return found
+
+    def rounded(self, name: str, *given: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a loop writes of tables, and the groups that it leaves undecided."""
+        result, hard = np.empty(self._groups), np.empty(self._groups, np.int64)
+        single = self._rounding.target.precision == 24
+        return result, hard[: _loop(name)(*given, self._bits, single, hard, result)]
+
+
+def _loop(name: str, pairs: bool = False) -> Any:
+    loops = compiled(LOOPS)
+    return loops.loop(getattr(loops, name), np.dtype(np.float64), pairs)

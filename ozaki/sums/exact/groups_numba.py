@@ -30,21 +30,25 @@ GAP, LIMIT = GROUPS.bits, GROUPS.limit
 _BEYOND, _INFINITY = (HIGHEST + LIMIT) << 52, 2047 << 52
 
 
-@intrinsic
-def _prefetch(context: Any, words: Any, index: Any) -> Any:
-    """Ask for the cache line of words[index], which is written soon."""
+def _prefetch(context: Any, table: Any, index: Any) -> Any:
+    """Ask for the cache line of table[index], a row of 16 or 32 bytes, which is written soon."""
 
     def request(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         array = make_array(signature.args[0])(context, builder, values[0])
-        address = builder.gep(array.data, [builder.shl(values[1], ir.IntType(64)(1))])  # two words each
+        (stride, _) = cgutils.unpack_tuple(builder, array.strides)
+        start = builder.bitcast(array.data, byte)
+        address = builder.gep(start, [builder.mul(values[1], stride)])
         write, near, data = flag(1), flag(3), flag(1)
-        builder.call(prefetch, [builder.bitcast(address, byte), write, near, data])
+        builder.call(function, [address, write, near, data])
         return context.get_dummy_value()
 
-    return void(words, index), request
+    return void(table, index), request
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def largest_number(x):
@@ -64,7 +68,7 @@ def _special(v):
 
 
 @inlined
-def _lane(labels, i, bits):
+def lane_of(labels, i, bits):
     """The index of the words of a number: neighbours go to different ones of the 2**bits lanes of a group."""
     return (labels[i] << bits) | (i & ((1 << bits) - 1))
 
@@ -79,8 +83,8 @@ def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels, no
     upper, lower, limit, left = bits_of(sigma), bits_of(tau), (k + LIMIT) << 52, 0
     outside, smallest, groups = False, 0, np.uint64(len(flags))
     for i in range(len(x)):
-        g, v, lane = labels[i], np.float64(x[i]), _lane(labels, i, lane_bits)
-        _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))  # type: ignore[call-arg]  # of the context
+        g, v, lane = labels[i], np.float64(x[i]), lane_of(labels, i, lane_bits)
+        prefetch(words, lane_of(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))
         if np.uint64(g) >= groups:
             outside = True
             break

@@ -27,10 +27,14 @@ from ozaki.sums.exact.extraction_numba import (
     window,
 )
 from ozaki.sums.exact.groups_enclosed_numba import (
-    enclosed_group_averages,
-    enclosed_group_covariances,
-    enclosed_group_sums,
-    enclosed_group_variances,
+    added_to_groups,
+    averages_of_groups,
+    covariances_of_groups,
+    means_of_groups,
+    products_in_groups,
+    squares_in_groups,
+    totals_of_groups,
+    variances_of_groups,
 )
 from ozaki.sums.exact.groups_numba import (
     carried,
@@ -48,7 +52,7 @@ from ozaki.sums.exact.windows_numba import rolled
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 
 _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
-_Words, _Table = int64[:, ::1], float64[:, ::1]
+_Words, _Table, _Tables = int64[:, ::1], float64[:, ::1], float64[:, :, ::1]
 _Labels, _Numbers = (Array(kind, 1, "C", readonly=True) for kind in (int64, float64))
 _Windows = typeof(Windows(1, 0, 1, False, False, False, 0, False))
 _Weighted = tuple(Array(float64, ndim, "C", readonly=True) for ndim in (3, 2))
@@ -90,18 +94,19 @@ SIGNATURES: dict[Callable, Callable] = {
     ),
     carried: lambda x, _: int64(_Words, _Integers),
     levels_of_groups: lambda x, _: none(_Words, _Integers, _Flags, _Words, _Integers),
-    enclosed_group_sums: lambda _, y: int64(
-        *(_Numbers, none if y[1] == none else _Numbers, _Labels, boolean, boolean),
-        *(_Table, _Integers, _Table, _Values),
+    added_to_groups: lambda _, y: boolean(
+        *(_Numbers, none if y[1] == none else _Numbers, _Labels, int64, int64, boolean, _Table)
     ),
-    enclosed_group_variances: lambda x, _: int64(
-        _Numbers, _Labels, int64, boolean, boolean, _Integers, _Table, _Values
+    totals_of_groups: lambda x, _: int64(_Tables, boolean, int64, boolean, _Integers, _Values),
+    averages_of_groups: lambda x, _: int64(_Tables, _Tables, int64, boolean, _Integers, _Values),
+    means_of_groups: lambda x, _: none(_Tables, int64, _Table),
+    squares_in_groups: lambda x, _: none(_Numbers, _Labels, int64, boolean, _Table),
+    variances_of_groups: lambda x, _: int64(
+        _Tables, _Table, int64, boolean, int64, boolean, _Integers, _Values
     ),
-    enclosed_group_covariances: lambda x, _: int64(
-        _Numbers, _Numbers, _Labels, int64, boolean, _Integers, _Table, _Values
-    ),
-    enclosed_group_averages: lambda x, _: int64(
-        _Numbers, _Numbers, _Labels, boolean, _Integers, _Table, _Values
+    products_in_groups: lambda x, _: none(_Numbers, _Numbers, _Labels, int64, _Table, _Table),
+    covariances_of_groups: lambda x, _: int64(
+        _Tables, _Tables, _Table, _Table, int64, int64, boolean, _Integers, _Values
     ),
     flagged_groups: lambda x, _: none(_Numbers, _Labels, _Flags),
 }

@@ -40,7 +40,7 @@ def _about_mean(xs, ws, weight, high, low, error):
             error = np.nan
         high, low, error = add_product(w, square, high, low, error, False)
         low, lost = two_sum(low, w * fma(2 * d, c, more))
-        # No result shows this bound: next to a tie, what `_quotient` adds for its remainder is larger.
+        # No result shows this bound: next to a tie, what `quotient_of` adds for its remainder is larger.
         error += abs(lost) + (w * square * SQUARED if more != 0 or c != 0 else 0.0)
         t, below, unsure = add_product(w, d, t, below, unsure, False)
         below, lost = two_sum(below, w * c)
@@ -76,7 +76,7 @@ def _left(weight, weight_low, unsure, squares, squares_low, squares_error, ddof)
 
 
 @inlined
-def _quotient(high, low, error, divisor, divisor_low, unsure):
+def quotient_of(high, low, error, divisor, divisor_low, unsure):
     """The quotient of two enclosures; its error is NaN if the divisor may be 0, and where what is divided or
     the quotient is tiny: a remainder might underflow."""
     quotient = high / divisor
@@ -107,7 +107,7 @@ def weighted_means(x, w, zero, single, result):
                 high, low, error = add_product(w[i, j], x[part, i, j], high, low, error, False)
             if low != 0:  # else a sum of −0 would be 0
                 high, low = two_sum(high, low)
-            high, low, error = _quotient(high, low, error, weight, weight_low, unsure)
+            high, low, error = quotient_of(high, low, error, weight, weight_low, unsure)
             value = rounded(high, low, error, single)
             result[part, i] = value
             undecided += value != value
@@ -138,7 +138,7 @@ def weighted_variances(x, w, reliable, ddof, root, single, result):
             high, low, error = _about_mean(x[part, i], w[i], weight, high, low, error)
         divisor = _left(weight, weight_low, unsure, squares, squares_low, squares_error, ddof)
         high, low = two_sum(high, low)
-        high, low, error = _quotient(high, low, error, *divisor)
+        high, low, error = quotient_of(high, low, error, *divisor)
         if not divisor[0] > 0:
             error = np.nan
         if root:
