@@ -198,9 +198,14 @@ SHORT_POWERS = 32
 VARIANCE_TERMS = 1 << 12
 """Numbers whose variance is enclosed one by one, in two passes, sooner than from exact sums."""
 
-WEIGHTED_TERMS = 64
-"""Numbers whose weighted mean or variance is enclosed one by one sooner than from exact sums; of few outputs
-as many as `VARIANCE_TERMS` in all."""
+WEIGHTED_TERMS = 1 << 13
+"""Numbers whose weighted mean or variance is enclosed sooner than from exact sums, of several outputs side by
+side: variances of 1,000 × 1,000 numbers take 5.4 ms instead of 21 (AVX-512, two cores)."""
+
+AVERAGED_TERMS, SHORT_WEIGHTED = 1 << 17, 64
+"""Numbers in all whose weighted means are enclosed so, unless each has as few as the second: more are read
+where they lie, in the same time on an idle machine and in half of it on a busy one. 100 × 600 take 0.11 ms
+instead of 0.72."""
 
 GROUPS_PER_NUMBER = 4
 """With more groups than that, those that have no number are left out: 10,000 numbers of all sizes in 10⁶

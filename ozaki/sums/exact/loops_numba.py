@@ -86,8 +86,8 @@ SIGNATURES: dict[Callable, Callable] = {
     ),
     correlated: lambda x, _: int64(x[1], x[1], boolean, float64[:, ::1], x[1].copy(readonly=False)),
     rounded_variances: lambda x, _: int64(x[2], float64, boolean, boolean, x[1].copy(readonly=False)),
-    weighted_means: lambda x, _: int64(*_Weighted, float64, boolean, float64[:, ::1]),
-    weighted_variances: lambda x, _: int64(*_Weighted, boolean, float64, boolean, boolean, _Values),
+    weighted_means: lambda x, _: int64(*_Weighted, float64, boolean, _Table, _Table),
+    weighted_variances: lambda x, _: int64(*_Weighted, boolean, float64, boolean, boolean, _Table, _Values),
     largest_number: lambda x, _: int64(x[1]),
     grouped: lambda x, _: none(
         x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers, _Integers

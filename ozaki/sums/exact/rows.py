@@ -22,17 +22,20 @@ from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.sums.exact.tiles import rounded_tiles
 from ozaki.tuning import (
+    AVERAGED_TERMS,
     COPIED_TERMS,
     FEW_TERMS,
     LONG_ROW,
     NARROWEST_COLUMNS,
     REPEATED_SHARE,
+    SHORT_WEIGHTED,
     VARIANCE_TERMS,
     VECTOR_BLOCK,
     WEIGHTED_TERMS,
 )
 
 WIDTH = 1024  # columns at a time
+SIDE = 64  # outputs of weighted sums at a time
 LANES = 64  # into which a row is added up, before these are added to one another
 _FLOAT64 = np.dtype(np.float64)
 _NONE = np.empty(0, np.int64)
@@ -218,7 +221,7 @@ def weighted_variances(
     last = reliable, float(ddof), rounding.root, single
 
     def of(result: np.ndarray, *columns: np.ndarray) -> bool:
-        return bool(work(*_as_rows(*columns), *last, result[0]))
+        return bool(work(*_side_by_side(*columns), *last, _scratch(), result[0]))
 
     (result,), undecided = _over_outputs(of, [*parts, weights], 1, 1, _FLOAT64)
     return narrow(result, rounding.target.dtype), undecided
@@ -231,6 +234,8 @@ def averages(
     loops, n, outputs = compiled(LOOPS), prod(x.shape[:reduced]), prod(x.shape[reduced:])
     if loops is None or not _short(n, outputs, rounding):
         return None
+    if n > SHORT_WEIGHTED and n * outputs > AVERAGED_TERMS:
+        return None
     if w.dtype.kind == "c" or any(y.dtype.kind in "iub" and y.dtype.itemsize == 8 for y in (x, w)):
         return None
     work, parts = loops.loop(loops.weighted_means, _FLOAT64), real_parts(x)
@@ -238,7 +243,7 @@ def averages(
     last = 0.0 if integers else -0.0, rounding.target.precision == 24
 
     def of(result: np.ndarray, *columns: np.ndarray) -> bool:
-        return bool(work(*_as_rows(*columns), *last, result))
+        return bool(work(*_side_by_side(*columns), *last, _scratch(), result))
 
     result, undecided = _over_outputs(of, [*parts, w], reduced, len(parts), _FLOAT64)
     values = [narrow(part, rounding.target.dtype) for part in result]
@@ -247,8 +252,8 @@ def averages(
 
 def _short(n: int, outputs: int, rounding: Rounding) -> bool:
     """Whether the loops over outputs of n numbers round to this, and are quicker than exact sums of all."""
-    few = 0 < n <= WEIGHTED_TERMS or 0 < n * outputs <= VARIANCE_TERMS
-    return few and rounding.target.precision in (24, 53)
+    most = WEIGHTED_TERMS if outputs > 1 else VARIANCE_TERMS
+    return 0 < n <= most and rounding.target.precision in (24, 53)
 
 
 def _over_outputs(
@@ -276,10 +281,15 @@ def _over_outputs(
     return result, np.flatnonzero(np.isnan(result).any(axis=0)) if any(undecided) else _NONE
 
 
-def _as_rows(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return parts of numbers, and weights, as float64 rows: (parts, outputs, n) and (outputs, n)."""
-    *rows, weights = [to_float64(y).T for y in columns]
-    return np.array(rows, order="C"), contiguous(weights)
+def _side_by_side(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return parts of numbers, (parts, n, outputs), and weights, (n, outputs), as float64 in C order."""
+    *parts, weights = [contiguous(np.ascontiguousarray(y, np.float64)) for y in columns]
+    return parts[0][None] if len(parts) == 1 else np.array(parts), weights
+
+
+def _scratch() -> np.ndarray:
+    """Return what weighted loops write meanwhile, for the outputs that they compute side by side."""
+    return np.empty((13, SIDE))
 
 
 def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[np.ndarray, int]:

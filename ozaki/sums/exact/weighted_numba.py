@@ -1,4 +1,4 @@
-"""Weighted means and variances of rows as enclosures, and rounded, compiled with numba.
+"""Weighted means and variances of columns as enclosures, and rounded, compiled with numba.
 
 Variances as in `enclosure_numba`: with d + c = x − m, m the mean rounded, and W = Σw, the sum of squares
 about the exact mean is Σw·(d + c)² − t²/W, where t = Σw·(d + c) is a rounding error.
@@ -12,6 +12,7 @@ from multiword.runtime.jit import inlined
 from ozaki.sums.exact.enclosure_numba import RELATIVE, SQUARED, add, add_product, root_of, rounded, two_sum
 from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.extraction_numba import fma
+from ozaki.sums.exact.rows import SIDE
 
 EQUALS = {
     "weighted_means": "sums.rounded_weighted_mean",
@@ -23,28 +24,41 @@ UNDERFLOW = 2.0**-1074  # what a product of a weight and a rounding error may lo
 
 
 @inlined
-def _about_mean(xs, ws, weight, high, low, error):
-    """Add Σw·|x − m|² to an enclosure, m being the exact mean."""
-    first, rest, lost, alike = 0.0, 0.0, 0.0, True
+def _add_up(x, w, start, count, sums):
+    """Add up the numbers of some columns, or products of two, in enclosures."""
+    high, low, error = sums[0], sums[1], sums[2]
+    for k in range(len(x)):
+        xs = x[k, start : start + count]
+        ws = xs if w is None else w[k, start : start + count]
+        for j in range(len(xs)):
+            if w is None:
+                high[j], low[j], error[j] = add(xs[j], high[j], low[j], error[j], False)
+            else:
+                high[j], low[j], error[j] = add_product(ws[j], xs[j], high[j], low[j], error[j], False)
+
+
+@inlined
+def _about_mean(xs, w, mean, sums, rest):
+    """Add w·(d + c)² to enclosures, where d + c = x − m, and w·(d + c) to others, which are rest errors."""
+    high, low, error, t, below, unsure = sums[0], sums[1], sums[2], rest[0], rest[1], rest[2]
     for j in range(len(xs)):
-        first, rest, lost = add_product(ws[j], xs[j], first, rest, lost, False)
-        alike &= xs[j] == xs[0]
-    mean = xs[0] if alike else first / weight
-    t, below, unsure = 0.0, 0.0, 0.0
-    for j in range(len(xs)):
-        w = ws[j]
-        d, c = two_sum(xs[j], -mean)
+        d, c = two_sum(xs[j], -mean[j])
         square = d * d
         more = fma(d, d, -square)
-        if abs(square) < TINY and d != 0 and w != 0:
-            error = np.nan
-        high, low, error = add_product(w, square, high, low, error, False)
-        low, lost = two_sum(low, w * fma(2 * d, c, more))
+        tiny = (abs(square) < TINY) & (d != 0) & (w[j] != 0)
+        high[j], low[j], error[j] = add_product(w[j], square, high[j], low[j], error[j], False)
+        low[j], lost = two_sum(low[j], w[j] * fma(2 * d, c, more))
         # No result shows this bound: next to a tie, what `quotient_of` adds for its remainder is larger.
-        error += abs(lost) + (w * square * SQUARED if more != 0 or c != 0 else 0.0)
-        t, below, unsure = add_product(w, d, t, below, unsure, False)
-        below, lost = two_sum(below, w * c)
-        unsure += abs(lost) + (abs(w * c) * RELATIVE + UNDERFLOW if c != 0 else 0.0)
+        inexact = (more != 0) | (c != 0)
+        error[j] += (np.nan if tiny else abs(lost)) + (w[j] * square * SQUARED if inexact else 0.0)
+        t[j], below[j], unsure[j] = add_product(w[j], d, t[j], below[j], unsure[j], False)
+        below[j], lost = two_sum(below[j], w[j] * c)
+        unsure[j] += abs(lost) + (abs(w[j] * c) * RELATIVE + UNDERFLOW if c != 0 else 0.0)
+
+
+@inlined
+def _less_square(high, low, error, t, below, unsure, weight):
+    """Subtract t²/W, where t + below is a rounding error, from an enclosure."""
     t += below
     unsure += abs(t) * RELATIVE
     most = abs(t) + unsure
@@ -88,7 +102,7 @@ def quotient_of(high, low, error, divisor, divisor_low, unsure):
     return quotient, more, error / abs(divisor) if sure else np.nan
 
 
-def weighted_means(x, w, zero, single, result):
+def weighted_means(x, w, zero, single, scratch, result):
     """Write Σwx/Σw of each part of numbers; return how many are undecided, which are NaN.
 
     As `weighted_variances`; result : (parts, outputs). Weights may be negative.
@@ -96,54 +110,74 @@ def weighted_means(x, w, zero, single, result):
     zero : the sum of nothing: −0, or 0 where all are integers, whose products are never −0.
     """
     undecided = 0
-    for i in range(len(w)):
-        weight = weight_low = unsure = 0.0
-        for j in range(w.shape[1]):
-            weight, weight_low, unsure = add(w[i, j], weight, weight_low, unsure, False)
-        weight, weight_low = two_sum(weight, weight_low)
+    for start in range(0, w.shape[1], SIDE):
+        count = min(SIDE, w.shape[1] - start)
+        sums, weights = scratch[:3], scratch[3:6]
+        weights[:] = 0.0
+        _add_up(w, None, start, count, weights)
         for part in range(len(x)):
-            high, low, error = zero, 0.0, 0.0
-            for j in range(w.shape[1]):
-                high, low, error = add_product(w[i, j], x[part, i, j], high, low, error, False)
-            if low != 0:  # else a sum of −0 would be 0
-                high, low = two_sum(high, low)
-            high, low, error = quotient_of(high, low, error, weight, weight_low, unsure)
-            value = rounded(high, low, error, single)
-            result[part, i] = value
-            undecided += value != value
+            sums[0], sums[1], sums[2] = zero, 0.0, 0.0
+            _add_up(x[part], w, start, count, sums)
+            for j in range(count):
+                weight, weight_low = two_sum(weights[0, j], weights[1, j])
+                high, low, error = sums[0, j], sums[1, j], sums[2, j]
+                if low != 0:  # else a sum of −0 would be 0
+                    high, low = two_sum(high, low)
+                high, low, error = quotient_of(high, low, error, weight, weight_low, weights[2, j])
+                value = rounded(high, low, error, single)
+                result[part, start + j] = value
+                undecided += value != value
     return undecided
 
 
-def weighted_variances(x, w, reliable, ddof, root, single, result):
+def weighted_variances(x, w, reliable, ddof, root, single, scratch, result):
     """Write weighted variances, or their roots; return how many are undecided, which are NaN.
 
-    x : (parts, outputs, n), the real and the imaginary parts of numbers. w : (outputs, n), not negative.
+    x : (parts, n, outputs), the real and the imaginary parts of numbers. w : (n, outputs), not negative.
     reliable : whether the weights are reliabilities, and not frequencies.
     root, single : as in `rounded_sums`.
+    scratch : (13, SIDE); so many outputs are computed side by side, in the lanes of vectors.
     """
     undecided = 0
-    for i in range(len(result)):
-        weight = weight_low = unsure = 0.0
-        squares = squares_low = squares_error = 0.0
-        for j in range(w.shape[1]):
-            weight, weight_low, unsure = add(w[i, j], weight, weight_low, unsure, False)
-            if reliable:
-                squares, squares_low, squares_error = add_product(
-                    w[i, j], w[i, j], squares, squares_low, squares_error, False
-                )
-        if not reliable:
-            squares, squares_low, squares_error = weight, weight_low, unsure
-        high = low = error = 0.0
+    for start in range(0, w.shape[1], SIDE):
+        count = min(SIDE, w.shape[1] - start)
+        sums, weights, rest, mean = scratch[:3], scratch[3:6], scratch[6:9], scratch[9]
+        squares = scratch[10:13] if reliable else weights
+        scratch[:] = 0.0
+        _add_up(w, None, start, count, weights)
+        if reliable:
+            _add_up(w, w, start, count, squares)
         for part in range(len(x)):
-            high, low, error = _about_mean(x[part, i], w[i], weight, high, low, error)
-        divisor = _left(weight, weight_low, unsure, squares, squares_low, squares_error, ddof)
-        high, low = two_sum(high, low)
-        high, low, error = quotient_of(high, low, error, *divisor)
-        if not divisor[0] > 0:
-            error = np.nan
-        if root:
-            high, low, error = root_of(high, low, error)
-        value = rounded(high, low, error, single)
-        result[i] = value
-        undecided += value != value
+            rest[:] = 0.0
+            _add_up(x[part], w, start, count, rest)
+            for j in range(count):
+                high, low, weight = rest[0, j], rest[1, j], weights[0, j]
+                first = high / weight
+                left = fma(-first, weight, high) + (low - first * weights[1, j])
+                mean[j] = first + left / weight  # then it is that of equal numbers
+            rest[:] = 0.0
+            for k in range(len(w)):
+                stop = start + count
+                _about_mean(x[part, k, start:stop], w[k, start:stop], mean, sums, rest)
+            for j in range(count):
+                high, low, error = _less_square(
+                    sums[0, j], sums[1, j], sums[2, j], rest[0, j], rest[1, j], rest[2, j], weights[0, j]
+                )
+                sums[0, j], sums[1, j], sums[2, j] = high, low, error
+        for j in range(count):
+            of_weights, of_squares = weights[:, j], squares[:, j]
+            divisor = _left(
+                *(of_weights[0], of_weights[1], of_weights[2]),
+                *(of_squares[0], of_squares[1], of_squares[2]),
+                ddof,
+            )
+            high, low = two_sum(sums[0, j], sums[1, j])
+            high, low, error = quotient_of(high, low, sums[2, j], *divisor)
+            if not divisor[0] > 0:
+                error = np.nan
+            if root:
+                high, low, error = root_of(high, low, error)
+            value = rounded(high, low, error, single)
+            result[start + j] = value
+            undecided += value != value
     return undecided
