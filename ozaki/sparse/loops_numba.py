@@ -25,6 +25,7 @@ from ozaki.sums.exact.extraction_numba import fma
 
 EQUALS = {
     "add_rows": "sums.rounded_dot",
+    "add_wide_rows": "sums.rounded_dot",
     "add_blocks": "sums.rounded_dot",
     "add_complex_rows": "sums.rounded_dot",
     "add_diagonals": "sums.rounded_dot",
@@ -72,6 +73,11 @@ def of_kinds(indices, values, signature):
 def _rows(signed, _, value):
     matrix, x = (_read(signed), _read(signed), _read(value)), _read(float64)
     return int64(*matrix, x, _read(float64), boolean, float64[::1])
+
+
+def _wide_rows(signed, _, value):
+    matrix, x = (_read(signed), _read(signed), _read(value)), _read(float64, 2)
+    return int64(*matrix, x, x, boolean, float64[:, ::1])
 
 
 def _blocks(signed, _, value):
@@ -325,6 +331,41 @@ def add_rows(pointers, indices, values, x, initial, single, out):
             if out[i] != out[i]:
                 undecided += _add_row(*matrix, single, i, out)
         first = last
+    return undecided
+
+
+@of_kinds(INDICES, VALUES, _wide_rows)
+def add_wide_rows(pointers, indices, values, x, initial, single, out):
+    """As `add_rows`, of x, initial and out of several columns, which are added up side by side."""
+    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
+    rows = np.uint64(len(out))
+    if _longest_row(pointers, indices, stored, np.uint64(len(x)), np.uint64(0), rows) == INVALID:
+        return INVALID
+    lows, totals = to_doubles_at(room(), TOGETHER), to_doubles_at(room(), TOGETHER)
+    for start in range(0, out.shape[1], TOGETHER):
+        stop = min(start + TOGETHER, out.shape[1])
+        for i in range(rows):
+            begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+            high, low, total = out[i, start:stop], lows[: stop - start], totals[: stop - start]
+            for c in range(len(high)):
+                high[c] = initial[i, start + c] if added else 0.0
+                low[c], total[c] = 0.0, abs(high[c])
+            for p in range(begin, end):
+                value, line = np.float64(values[p]), x[np.uint64(indices[p]), start:stop]
+                for c in range(len(high)):
+                    high[c], low[c], total[c] = add_quickly(value, line[c], high[c], low[c], total[c])
+            left = 0
+            for c in range(len(high)):
+                value, below = ends(high[c], low[c], bound_of(total[c], end - begin), single)
+                sure = (value == below) & (end - begin <= LONGEST)
+                high[c] = not_minus_zero(value, single) if sure else np.nan
+                left += not sure
+            for c in range(start, stop if left else start):
+                if out[i, c] != out[i, c]:
+                    first = initial[i, c] if added else 0.0
+                    value = rounded(*_row_again(indices, values, x[:, c], begin, end, first, 0.0), single)
+                    out[i, c] = not_minus_zero(value, single)
+                    undecided += value != value
     return undecided
 
 

@@ -1,6 +1,7 @@
 """Σ A·X + Σ B of sparse A and dense X and B, every element the exact value, rounded once.
 
-    rows      matrices whose entries lie row by row, and few real columns: in one pass a column (`rows`)
+    rows      row by row (`rows`): few columns one by one, where entries lie so; more of them side by side, of
+              real matrices, whose entries are sorted by row first
     entries   everything else on a CPU: each entry is added to the enclosure of its row, in any order
     exact     elements that these leave undecided, and all where there is neither: exact sums by group
 
@@ -27,6 +28,7 @@ from ozaki.sparse.products_cuda import rows_on_device
 from ozaki.sparse.rows import LOOPS, NOTHING, Rows, pairs, same_integers
 from ozaki.sums.arguments import format_of, real_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.extraction import contiguous
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding
 from ozaki.sums.exact.groups import add_groups
 from ozaki.sums.exact.summands import Summands, as_floats, products
@@ -75,9 +77,12 @@ def _enclosed(
         return np.full((shape[0], x.shape[1]), np.nan, dtype), shape[0]
     out, parts = np.empty(shape), shape[1] // x.shape[1]
     numbers = [x, *addends]
-    rows = Rows.of_matrix(matrix) if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS else None
-    if rows is not None and all(len(as_floats(y[:0].real)) == 1 for y in numbers):
+    plain = plain and all(len(as_floats(y[:0].real)) == 1 for y in numbers)
+    if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_matrix(matrix)) is not None:
         undecided = _by_rows(rows, numbers, single, out, parts)
+    elif plain and shape[1] > SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_many_columns(in_rows(matrix))):
+        wide, *initial = [_real_columns(y, parts) for y in numbers]
+        undecided = _checked(rows.add(wide, initial[0] if initial else out[:0], single, out))
     else:
         undecided = _by_entries(terms, addends, single, out, parts)
     return narrow(out, real_dtype(dtype)).view(dtype), undecided
@@ -169,6 +174,13 @@ def _real_column(x: np.ndarray, c: int, parts: int) -> np.ndarray:
     elif c % parts:
         return np.zeros(len(x))
     return np.ascontiguousarray(to_float64(column))
+
+
+def _real_columns(x: np.ndarray, parts: int) -> np.ndarray:
+    """Return numbers as real columns, so many for each of theirs."""
+    return (
+        np.ascontiguousarray(x, np.complex128).view(np.float64) if parts == 2 else contiguous(to_float64(x))
+    )
 
 
 def _by_entries(

@@ -55,6 +55,16 @@ class Rows(NamedTuple):
         return None
 
     @classmethod
+    def of_many_columns(cls, matrix: Matrix) -> Rows | None:
+        """Return the rows of a real matrix for x of many columns; None as `of_matrix`."""
+        loops = compiled(LOOPS)
+        if loops is None or matrix.values.dtype.kind != "f" or not matrix.row_by_row:
+            return None
+        rows = cls._of_compressed(matrix, loops)
+        signed, values = (y.dtype.name for y in rows.entries[1:])
+        return rows._replace(loop=loops.add_wide_rows[signed, values])
+
+    @classmethod
     def _of_compressed(cls, matrix: Matrix, loops: Any) -> Rows:
         pointers, indices = same_integers(*matrix.indices)
         values, loop, block = matrix.values, loops.add_rows, None
@@ -78,12 +88,12 @@ class Rows(NamedTuple):
         return cls(loops.add_diagonals, (0, stored, columns, values), matrix.shape[0])
 
     def add(self, x: np.ndarray, initial: np.ndarray, single: bool, out: np.ndarray) -> int:
-        """Write RN(initial + Σ A·x) of vectors to `out`; return how many are undecided, or a negative number.
+        """Write RN(initial + Σ A·x) to `out`; return how many are undecided, or a negative number.
 
         Rows are shared out over threads by entries.
         """
         x = x if self.block is None else x.reshape(-1, self.block[1])
-        cuts = self._cuts()
+        cuts = self._cuts(x.shape[1] if x.ndim > 1 and self.block is None else 1)
         if len(cuts) == 2:
             return self.loop(*self.entries, x, initial, single, out)
         blocks, counts = deque(slice(i, max(i, j)) for i, j in pairwise(cuts)), list[int]()
@@ -98,11 +108,12 @@ class Rows(NamedTuple):
         in_threads(work, len(cuts) - 2, blocks.clear)
         return min(counts) if min(counts) < 0 else sum(counts)
 
-    def _cuts(self) -> Sequence[int]:
-        """Return where the shares of threads begin, and the last one ends."""
+    def _cuts(self, columns: int) -> Sequence[int]:
+        """Return where the shares of threads begin, and the last one ends, for so many columns of x."""
         first, height = self.entries[0], self.height
         entries = self.entries[-1].size if isinstance(first, int) else int(first[-1])
-        shares = entries * (1 if self.block is None else prod(self.block)) // SPARSE_ENTRIES_OF_A_THREAD
+        each = columns if self.block is None else prod(self.block)
+        shares = entries * each // SPARSE_ENTRIES_OF_A_THREAD
         if shares < 2 or (shares := min(thread_count(), shares)) < 2:
             return 0, height
         if isinstance(first, int):

@@ -252,6 +252,8 @@ def compare_sparse_dots(draw, there) -> None:
         (by_rows,) = rounded_products([(turned, x[:, None])], [], lines.dtype).T
         for form in (matrix, matrix.tocsc(), matrix.tocoo(), matrix.tobsr((3, 1)), matrix.todia()):
             check(ozaki.matmul(form, x), expected)
+            for column in ozaki.matmul(form, np.stack([x] * 6, axis=1)).T:  # side by side
+                check(column, expected)
         of_complex = ozaki.matmul(matrix.astype(np.result_type(draw.dtype, np.complex64)), x).real
         for found in (ozaki.matmul(x, matrix.T.tocoo()), by_rows, of_complex):
             check(found, expected)
