@@ -49,7 +49,7 @@ def float_of(dtype: np.dtype) -> str:
 
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
-    if out is None and where is True and name in FUNCTIONS:
+    if out is None and where is True and (name in FUNCTIONS or name in OF_REAL):
         result = _as_they_lie(name, *x)
         if result is not None:
             return result
@@ -68,6 +68,8 @@ def _as_they_lie(name: str, *x: Any) -> Any:
     kind = first.dtype
     if not (kind is _FLOAT64 or kind is _FLOAT32) or not is_default():
         return None
+    if name in OF_REAL:
+        return None if on_gpu else OF_REAL[name](first)[()]
     for a in arrays:
         if type(a) is not type(first) or a.dtype is not kind:
             return None

@@ -24,7 +24,7 @@ from multiword.runtime.parallel import over_rows
 from ozaki.elementary.api import FORMATS, float_of, rounded
 from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
 from ozaki.sums.table import filled
-from ozaki.tuning import ROW_BLOCK, SHORT_ROW
+from ozaki.tuning import COLUMNS_OF_A_BLOCK, ROW_BLOCK, SHORT_ROW
 
 Compute = Callable[[Array, int], Array]
 """compute(x, axis): float64 results of x along an axis, which one of one number a row still has."""
@@ -87,7 +87,7 @@ def _by_rows(
 ) -> Array:
     """Return results of rows, rounded: where no kernel takes them, of as many at once as a cache holds.
 
-    Where such rows are short, the axis that is reduced is the first.
+    Where such rows are short, or lie in memory as columns, the axis that is reduced is the first.
     """
     xp, kept = namespace(x), tuple(a for a in range(x.ndim) if a not in axes)
     order, n, count = (*kept, *axes), prod(x.shape[a] for a in axes), prod(x.shape[a] for a in kept)
@@ -98,7 +98,9 @@ def _by_rows(
 
     def computed(part: Array) -> Array:
         part = to_float64(part)
-        if n < SHORT_ROW:
+        step, across = (abs(s) for s in part.strides)
+        in_columns = step < across and n * COLUMNS_OF_A_BLOCK <= ROW_BLOCK and not is_cupy(x)
+        if n < SHORT_ROW or in_columns:
             return compute(xp.ascontiguousarray(part.T), 0).T
         return compute(xp.ascontiguousarray(part), 1)
 

@@ -136,6 +136,8 @@ def _windows(x: Array, size: int) -> Array:
 
 def _complete(a: Array, v: Array, before: int, result: Array) -> None:
     """Add up what is undecided; so are zeros at the ends, whose sign padding may have changed."""
+    if result.dtype.kind == "f" and not is_cupy(result) and bool((abs(result) > 0).all()):
+        return
     xp, n, m = namespace(a), a.size, v.size
     inside, undecided = slice(before, before + n - m + 1), result != result
     middle = xp.flatnonzero(undecided[inside])
