@@ -300,8 +300,7 @@ def rounded_at_once(
     None where it does not decide them all.
     """
     first, *others = arrays
-    on_gpu = is_cupy(columns)
-    form = reduction.groups_on_gpu if on_gpu else reduction.groups_on_cpu
+    form: Any = reduction.groups_on_gpu if is_cupy(columns) else reduction.groups_on_cpu
     if form is None or any(x.dtype.kind == "c" for x in others):
         return None
     rounding, values, real = reduction.rounding(target), [], real_dtype(target)
@@ -309,7 +308,7 @@ def rounded_at_once(
         found = form(x, *others, columns, outputs, rounding, **options)
         if found is None:
             return None
-        part, hard = (found, None) if on_gpu else found
+        part, hard = (found, None) if is_cupy(columns) else found
         values.append(narrow(part, real))
         if hard is not None and hard.size:
             exact = _some_exactly(reduction, [x, *others], columns, hard, outputs, real, **options)

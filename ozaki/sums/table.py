@@ -206,7 +206,7 @@ class Reduction:
     on_gpu: Callable[..., tuple[Array, Array] | None] | None = None
     on_cpu: Callable[..., tuple[Array, Array] | None] | None = None
     groups_on_gpu: Callable[..., Array | None] | None = None
-    groups_on_cpu: Callable[..., Array | None] | None = None
+    groups_on_cpu: Callable[..., tuple[Array, Array] | None] | None = None
     name: str = ""
 
     @property

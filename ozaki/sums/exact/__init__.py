@@ -17,6 +17,8 @@ value with an error.
     tiles                        everything, in blocks: windows where they hold them (`extraction`), and else
                                  number by number, in NumPy: the plain definition (`accumulator`)
     running_numba                running sums, as expansions that grow
+    groups_enclosed              results for each label on a CPU, in enclosures to which numbers are added as
+                                 they come; what these leave open takes
     groups                       a sum for each label, in windows (`levels`) of compiled loops or, in
                                  `groups_cuda`, of a GPU's threads
     loops_numba                  all compiled loops, and what compiles them

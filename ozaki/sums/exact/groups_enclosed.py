@@ -19,6 +19,8 @@ from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.groups import check_labels, lane_bits, shares_of
 from ozaki.tuning import ENCLOSED_GROUPS, ENCLOSED_LANES, TERMS_OF_A_LANE
 
+_FLOAT64 = np.dtype(np.float64)
+
 Found = tuple[np.ndarray, np.ndarray] | None
 """Results as float64, and the groups of which they are undecided; None for what the loops do not take."""
 
@@ -51,7 +53,7 @@ def variances(
         return None
     sums = numbers.sums(numbers.arrays, skip_nan=skip_nan)
     means = numbers.means(sums)
-    numbers.passed("squares_in_groups", numbers.arrays, [skip_nan], [sums])
+    numbers.passed(_loop("squares_in_groups"), numbers.arrays, [skip_nan], [sums])
     return numbers.rounded("variances_of_groups", sums, means, ddof.numerator, rounding.root)
 
 
@@ -65,7 +67,7 @@ def covariances(
         return None
     both = [numbers.sums([array]) for array in numbers.arrays]
     means = [numbers.means(sums) for sums in both]
-    numbers.passed("products_in_groups", numbers.arrays, [], both)
+    numbers.passed(_loop("products_in_groups"), numbers.arrays, [], both)
     return numbers.rounded("covariances_of_groups", *both, *means, ddof.numerator)
 
 
@@ -102,15 +104,20 @@ class _Numbers:
         """Return numbers for which there are loops: all of them float64 holds."""
         if compiled(LOOPS) is None or not 0 < labels.size <= ENCLOSED_GROUPS or not groups:
             return None
-        wide = any(x.dtype.kind in "iu" and x.dtype.itemsize == 8 for x in arrays)
-        if wide or rounding.target.precision not in (24, 53):
-            return None
-        return cls([contiguous(to_float64(x)) for x in arrays], labels, groups, rounding)
+        numbers = []
+        for x in arrays:
+            if x.dtype is not _FLOAT64:  # which takes no more questions
+                if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+                    return None
+                x = to_float64(x)
+            numbers.append(contiguous(x))
+        return cls(numbers, labels, groups, rounding) if rounding.target.precision in (24, 53) else None
 
     def sums(self, factors: list[np.ndarray], skip_nan: bool = False) -> np.ndarray:
         """Return a table of sums of numbers, or of products. ValueError for labels of no group."""
         table = np.empty((len(self._parts), self._groups << self._bits, 4))
-        if not all(self.passed("added_to_groups", [*factors, None][:2], [self._groups, skip_nan], [table])):
+        loop, both = _loop("added_to_groups", len(factors) == 2), [*factors, None][:2]
+        if not all(self.passed(loop, both, [self._groups, skip_nan], [table])):
             check_labels(self._labels, self._groups)
         return table
 
@@ -120,9 +127,8 @@ class _Numbers:
         _loop("means_of_groups")(sums, self._bits, means)
         return means
 
-    def passed(self, name: str, arrays: list[Any], given: list[Any], tables: list[np.ndarray]) -> list[Any]:
+    def passed(self, loop: Any, arrays: list[Any], given: list[Any], tables: list[np.ndarray]) -> list[Any]:
         """Return what a loop returns for each thread's part of arrays, whose last may be None."""
-        loop = _loop(name, arrays[-1] is not None)
         if len(self._parts) == 1:
             return [loop(*arrays, self._labels, self._bits, *given, *[table[0] for table in tables])]
         found, left = [], deque(enumerate(self._parts))
@@ -144,4 +150,4 @@ class _Numbers:
 
 def _loop(name: str, pairs: bool = False) -> Any:
     loops = compiled(LOOPS)
-    return loops.loop(getattr(loops, name), np.dtype(np.float64), pairs)
+    return loops.loop(getattr(loops, name), _FLOAT64, pairs)
