@@ -1,7 +1,7 @@
 """Σ A·X + Σ B of sparse A and dense X and B, every element the exact value, rounded once.
 
     rows      row by row (`rows`): few columns one by one, where entries lie so; more of them side by side, of
-              real matrices, whose entries are sorted by row first
+              real matrices, whose entries are sorted by row first (but few rows of CSC)
     entries   everything else on a CPU: each entry is added to the enclosure of its row, in any order
     exact     elements that these leave undecided, and all where there is neither: exact sums by group
 
@@ -32,7 +32,7 @@ from ozaki.sums.exact.extraction import contiguous
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding
 from ozaki.sums.exact.groups import add_groups
 from ozaki.sums.exact.summands import Summands, as_floats, products
-from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS
+from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS, SPARSE_ROWS_IN_COLUMNS
 
 Terms = Sequence[tuple[Matrix, Array]]
 """Products that are added up: of (m, n) matrices and (n, k) arrays."""
@@ -80,12 +80,18 @@ def _enclosed(
     plain = plain and all(len(as_floats(y[:0].real)) == 1 for y in numbers)
     if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_matrix(matrix)) is not None:
         undecided = _by_rows(rows, numbers, single, out, parts)
-    elif plain and shape[1] > SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_many_columns(in_rows(matrix))):
+    elif plain and _side_by_side(matrix, shape) and (rows := Rows.of_many_columns(in_rows(matrix))):
         wide, *initial = [_real_columns(y, parts) for y in numbers]
         undecided = _checked(rows.add(wide, initial[0] if initial else out[:0], single, out))
     else:
         undecided = _by_entries(terms, addends, single, out, parts)
     return narrow(out, real_dtype(dtype)).view(dtype), undecided
+
+
+def _side_by_side(matrix: Matrix, shape: tuple[int, int]) -> bool:
+    """Whether columns of results are added up side by side, once the entries are sorted by row."""
+    in_columns = matrix.format in ("csr", "csc") and matrix.transposed
+    return shape[1] > SPARSE_COLUMNS_BY_ROWS and not (in_columns and shape[0] <= SPARSE_ROWS_IN_COLUMNS)
 
 
 def in_rows(matrix: Matrix) -> Matrix:
