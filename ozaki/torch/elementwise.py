@@ -55,6 +55,27 @@ def _softplus(settings: Settings, x: Tensor, beta: float = 1, threshold: float =
     return torch.where(scaled > threshold, x, value if beta == 1 else value / beta)
 
 
+def _log_sigmoid(settings: Settings, x: Tensor) -> tuple[Tensor, Tensor]:
+    """log(1/(1 + exp(−x))), and nothing in place of what PyTorch keeps for the derivative."""
+    return -_value("softplus", settings, -x), x.new_empty(0)
+
+
+def _hardsigmoid(settings: Settings, x: Tensor) -> Tensor:
+    return (x + 3).clamp(0, 6) / 6
+
+
+def _hardswish(settings: Settings, x: Tensor) -> Tensor:
+    return x * (x + 3).clamp(0, 6) / 6
+
+
+def _gated(settings: Settings, x: Tensor, dim: int = -1) -> Tensor | None:
+    """a·sigmoid(b) for the halves of x along a dimension."""
+    if not x.dim() or x.shape[dim] % 2:
+        return None
+    a, b = x.chunk(2, dim)
+    return a * _value("sigmoid", settings, b)
+
+
 def _elu(settings: Settings, x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
     below = _value("expm1", settings, x * input_scale) * (alpha * scale)
     return torch.where(x > 0, x * scale, below)
@@ -177,6 +198,25 @@ def _softplus_slope(settings: Settings, gradient: Tensor, x: Tensor, beta: float
     return torch.where(scaled > threshold, gradient, slope)
 
 
+def _log_sigmoid_slope(settings: Settings, gradient: Tensor, x: Tensor, kept: Tensor) -> Tensor:
+    return gradient * _value("sigmoid", settings, -x)
+
+
+def _hardsigmoid_slope(settings: Settings, gradient: Tensor, x: Tensor) -> Tensor:
+    return torch.where((x > -3) & (x < 3), gradient / 6, 0)
+
+
+def _hardswish_slope(settings: Settings, gradient: Tensor, x: Tensor) -> Tensor:
+    within = gradient * (x / 3 + 0.5)
+    return torch.where(x < -3, 0, torch.where(x <= 3, within, gradient))
+
+
+def _gated_slope(settings: Settings, gradient: Tensor, x: Tensor, dim: int) -> Tensor:
+    a, b = x.chunk(2, dim)
+    s = _value("sigmoid", settings, b)
+    return torch.cat([gradient * s, gradient * a * ((1 - s) * s)], dim)
+
+
 def _elu_slope(
     settings: Settings,
     gradient: Tensor,
@@ -201,6 +241,8 @@ _FUNCTIONS: dict[str, Callable[..., Tensor | None]] = {
     "sinc": _sinc,
     "softplus": _softplus,
     "elu": _elu,
+    "hardsigmoid": _hardsigmoid,
+    "hardswish": _hardswish,
     "atan2": partial(_binary, "atan2"),
     "hypot": partial(_binary, "hypot"),
     "logaddexp": partial(_binary, "logaddexp"),
@@ -215,6 +257,9 @@ _DERIVATIVES: dict[str, Callable[..., Tensor | None]] = {
     "logit_backward": _logit_slope,
     "softplus_backward": _softplus_slope,
     "elu_backward": _elu_slope,
+    "hardsigmoid_backward": _hardsigmoid_slope,
+    "glu_backward": _gated_slope,
+    "log_sigmoid_backward": _log_sigmoid_slope,
 }
 
 _CONTRACTED: dict[str, Callable[..., Tensor | None]] = {
@@ -247,7 +292,7 @@ _STEPWISE = {form: function for name, function in _CONTRACTED.items() for form i
 STEPWISE = _STEPWISE.keys()
 """Operators that are made of PyTorch's own, step by step, and so for tensors of any real dtype."""
 
-KERNELS: dict[str, Callable[..., Tensor | None]] = {
+KERNELS: dict[str, Callable[..., Any]] = {
     **_STEPWISE,
     **dict.fromkeys(_forms("xlogy.Tensor"), _times_logarithm),
     **_FUNCTIONS,
@@ -255,6 +300,11 @@ KERNELS: dict[str, Callable[..., Tensor | None]] = {
     **{f"{name}.out": function for name, function in _FUNCTIONS.items()},
     **_DERIVATIVES,
     **{f"{name}.grad_input": function for name, function in _DERIVATIVES.items()},
+    "log_sigmoid_forward": _log_sigmoid,
+    "glu": _gated,
+    "glu.out": _gated,
+    "hardswish_backward": _hardswish_slope,
+    "hardswish_backward.out": _hardswish_slope,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Scalar_out": _power,
     "pow_.Scalar": _power,

@@ -19,6 +19,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 ARITHMETIC = _names("""
+_prelu_kernel _prelu_kernel_backward
 abs acos acosh add addcdiv addcmul amax amin aminmax argmax argmin asin asinh atan ceil clamp clamp_max
 clamp_min copysign cos digamma div erf erfc exp expm1 floor floor_divide fmax fmin frac hardtanh
 heaviside leaky_relu leaky_relu_backward lerp lgamma log log10 log2 max maximum min

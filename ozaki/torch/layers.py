@@ -1,4 +1,4 @@
-"""What softmax, layer norms, losses, look-ups and statistics are in the mode, if asked: exact sums, rounded.
+"""What softmax, layer norms, look-ups and statistics are in the mode, if asked: exact sums, rounded.
 
 Forward functions are this library's of the same names. Derivatives are exact sums and elementwise operations,
 each rounded to the dtype, in one order. Numbers that go to one place are summed exactly there, not added one
@@ -25,14 +25,11 @@ from ozaki.sums import api as sums
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.groups import group_sum
-from ozaki.sums.statistics import average, std, var
+from ozaki.sums.statistics import std, var
 from ozaki.torch import rowwise as rows
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.norms import normalized, normalized_rows, slope, sum_of_products
 from ozaki.torch.settings import Settings
-
-MEAN, SUM = 1, 2
-"""PyTorch's numbers of what becomes of the losses of all samples; 0 keeps them."""
 
 
 def _dot(x: Tensor, y: Tensor, dim: Any, keepdim: bool = True) -> Tensor:
@@ -128,67 +125,6 @@ def _layer_norm_slope(
 def _as_channels(x: Tensor, shape: Sequence[int]) -> Tensor:
     """Return the numbers that are normalized together as channels, of one sample."""
     return x.reshape(1, prod(x.shape[: x.dim() - len(shape)]), prod(shape))
-
-
-# losses -----------------------------------------------------------------------------------------------
-
-
-def _mse(settings: Settings, x: Tensor, y: Tensor, reduction: int = MEAN) -> Tensor | None:
-    if y.dtype is not x.dtype:
-        return None
-    square = (x - y) ** 2
-    if reduction == MEAN:
-        return of_arrays(sums.mean, square)
-    return _sum(square, None, False) if reduction == SUM else square
-
-
-def _mse_slope(settings: Settings, g: Tensor, x: Tensor, y: Tensor, reduction: int) -> Tensor | None:
-    if y.dtype is not x.dtype:
-        return None
-    slope = (x - y) * 2
-    return (slope / slope.numel() if reduction == MEAN else slope) * g
-
-
-def _nll(
-    settings: Settings, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
-) -> tuple[Tensor, Tensor] | None:
-    """Weighted means of −x at the targets: both sums exact, their ratio rounded once."""
-    if x.dim() != 2 or not len(x) or not reduction:
-        return None
-    counted, losses, weights = _picked(x, target, weight, ignored)
-    total = _sum(weights, None, False)
-    if reduction == SUM:
-        return of_arrays(sums.dot, losses, weights), total
-    if not counted.any():
-        return torch.full_like(total, torch.nan), total
-    return of_arrays(lambda a, w: average(a, weights=w), losses, weights), total
-
-
-def _picked(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int) -> tuple[Tensor, ...]:
-    """Which samples count, their losses, and weights, 0 for those that do not."""
-    counted = target != ignored
-    at = torch.where(counted, target, 0)
-    losses = -x.gather(1, at[:, None]).squeeze(1)
-    weights = torch.ones_like(losses) if weight is None else weight[at]
-    return counted, torch.where(counted, losses, 0), torch.where(counted, weights, 0)
-
-
-def _nll_slope(
-    settings: Settings,
-    g: Tensor,
-    x: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    reduction: int,
-    ignored: int,
-    total: Tensor,
-) -> Tensor | None:
-    if x.dim() != 2 or not len(x) or not reduction:
-        return None
-    *_, weights = _picked(x, target, weight, ignored)
-    slope = -(weights / total if reduction == MEAN else weights) * g
-    classes = torch.arange(x.shape[1], device=x.device)
-    return torch.where(classes == target[:, None], slope[:, None], 0)
 
 
 # look-ups ---------------------------------------------------------------------------------------------
@@ -344,7 +280,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_softmax": partial(_softmax, "softmax"),
     "_safe_softmax": _safe_softmax,
     "_log_softmax": partial(_softmax, "log_softmax"),
-    "mse_loss": _mse,
     "index_add": _index_add,
     "scatter_add": _scatter_add,
     "cumsum": _cumsum,
@@ -362,10 +297,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "_log_softmax_backward_data.out": _log_softmax_slope,
     "native_layer_norm": _layer_norm,
     "native_layer_norm_backward": _layer_norm_slope,
-    "mse_loss_backward": _mse_slope,
-    "mse_loss_backward.grad_input": _mse_slope,
-    "nll_loss_forward": _nll,
-    "nll_loss_backward": _nll_slope,
     "embedding_dense_backward": _embedding_slope,
     "_index_put_impl_": _index_put,
     "var.correction": partial(_spread, var),

@@ -21,6 +21,7 @@ from ozaki.torch import (
     elementwise,
     layers,
     lists,
+    losses,
     norms,
     optimizers,
     pooling,
@@ -57,7 +58,13 @@ NEVER_REPLACED = {*_OTHERS}
 CONVOLUTIONS = convolutions.KERNELS.keys()
 """Operators that a mode of everything replaces, and whose calls are counted as native in others."""
 
-_OF_EVERYTHING = {**elementwise.KERNELS, **layers.KERNELS, **norms.KERNELS, **pooling.KERNELS}
+_OF_EVERYTHING = {
+    **elementwise.KERNELS,
+    **layers.KERNELS,
+    **losses.KERNELS,
+    **norms.KERNELS,
+    **pooling.KERNELS,
+}
 """What computes the operators that a mode of everything replaces, by the name of the overload."""
 
 _FUNCTIONS = {

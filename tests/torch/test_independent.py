@@ -21,6 +21,7 @@ BINARY = {
     "heaviside",
     "nextafter",
     "copysign",
+    "_prelu_kernel",
 }
 BINARY |= {"add", "sub", "rsub", "mul", "div", "floor_divide", "xlogy"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"}
@@ -33,6 +34,7 @@ WITH_NUMBERS = {
     "clamp_min": lambda x, y: x.clamp_min(0.1),
     "hardtanh": lambda x, y: F.hardtanh(x, -0.5, 0.7),
     "hardtanh_backward": lambda x, y: aten.hardtanh_backward(x, y, -0.5, 0.7),
+    "_prelu_kernel_backward": lambda x, y: sum(aten._prelu_kernel_backward(x, y, x * y)),
     "leaky_relu": lambda x, y: F.leaky_relu(x, 0.3),
     "leaky_relu_backward": lambda x, y: aten.leaky_relu_backward(x, y, 0.3, False),
     "tanh_backward": lambda x, y: aten.tanh_backward(x, y),
