@@ -50,7 +50,7 @@ def test_functions_are_this_librarys(name, dtype):
 
 
 def fractions(x):
-    return torch.linspace(0, 1, x.numel(), dtype=x.dtype).reshape(x.shape)
+    return torch.linspace(0, 1, x.numel(), dtype=x.dtype).reshape(x.shape).to(x.device)
 
 
 CASES = {
