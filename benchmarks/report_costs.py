@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.report_sections import RESULTS, commit, error, load, number, seconds, table
+from benchmarks.report_sections import RESULTS, commit, device, error, load, number, seconds, table
 
 
 def int8_name() -> str:
@@ -75,7 +75,9 @@ def _headlines() -> Iterator[str]:
         text = f"**On a {machine}**, one of order 2048 takes {ratio} times as long as NumPy's"
         if total := _row(load("reductions_cpu"), "seconds", what="sum, normal"):
             ratio = number(total["ours"] / total["native"], 2)
-            yield f"{text}; a sum of 10⁶ numbers {ratio} times{_at(measured, 'reductions_cpu')}"
+            cores = device(load("reductions_cpu")).split(", ")[-1]
+            sum_ = f"on {cores} a sum of 10⁶ numbers {ratio} times"
+            yield f"{text}; {sum_}{_at(measured, 'reductions_cpu')}"
         else:
             yield text + _at(measured)
     solve = _row(load(linalg_name()), row="verified.solve", n=1000, digits=3)

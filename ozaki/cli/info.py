@@ -21,7 +21,14 @@ from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiles
 from ozaki.execution.executors import EXECUTORS
 
-EXTRAS = {"dask": "dask", "examples": "matplotlib"}
+EXTRAS = {
+    "sparse": "scipy",
+    "dask": "dask",
+    "xarray": "xarray",
+    "torch": "torch",
+    "jax": "jax",
+    "examples": "matplotlib",
+}
 """The module that tells whether an extra is installed, apart from those for a GPU."""
 
 
