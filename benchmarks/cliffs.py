@@ -171,6 +171,8 @@ def native(name: str, xp: Any) -> Callable[..., Any]:
         return getattr(special(xp), name)
     found = xp
     for part in given.split("."):
+        if not hasattr(found, part):
+            raise AttributeError(f"give NATIVE in benchmarks/cliffs.py what {name} is timed beside")
         found = getattr(found, part)
     return found
 

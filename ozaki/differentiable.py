@@ -117,6 +117,8 @@ def elementary_forms(
 
 def _slopes(name: str, arguments: Sequence[str]) -> str:
     """Return a function's derivatives in words."""
+    if name not in SLOPES:
+        raise KeyError(f"give the derivative of {name} in ozaki/elementary/slopes.py")
     rows = [f"∂/∂{x} = {slope.formula}" for x, slope in zip(arguments, SLOPES[name], strict=True)]
     if name == "gelu":
         rows += [f'with approximate="tanh" {SLOPES["gelu_tanh"][0].formula}']

@@ -79,7 +79,7 @@ def aggregation(name: str) -> Any:
         combine=(_merged,),
         finalize=partial(_rounded, reduction=reduction, skip_nan=skip_nan),
         fill_value=0,
-        final_dtype=None if reduction.plain else np.floating,
+        final_dtype=None if reduction.of_integers else np.floating,
     )
 
 
@@ -106,7 +106,7 @@ def _of_chunk(
     index: np.ndarray, x: np.ndarray, *, reduction: Reduction, skip_nan: bool, size: int, **_: Any
 ) -> Any:
     """Return the exact sums of a chunk by group; sums of integers as NumPy has them."""
-    if reduction.plain and x.dtype.kind in "iub":
+    if reduction.of_integers and x.dtype.kind in "iub":
         return groups.group_sum(x, index, size)
     dtype = x.dtype if x.dtype.kind == "c" else float_type(x)
     sums = chunk_sums_by_group(reduction, [x], groups.label_vector(index, size), size, dtype, skip_nan)

@@ -214,6 +214,11 @@ class Reduction:
         """Whether the results are the rounded sums themselves."""
         return self.finish is rounded_totals and not self.root
 
+    @property
+    def of_integers(self) -> bool:
+        """Whether the results of integers are integers: their sums, as NumPy has them."""
+        return self.plain and not self.real
+
     def dtype(
         self, arrays: Sequence[Array], dtype: DType, out: Out = None, shape: tuple[int, ...] = ()
     ) -> np.dtype:
