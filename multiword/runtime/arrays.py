@@ -283,18 +283,6 @@ def quietly(x: Array) -> AbstractContextManager[Any]:
     return np.errstate(all="ignore") if floats.is_default() else _in_default_mode()
 
 
-def with_warnings(x: Array) -> AbstractContextManager[Any]:
-    """Return the context `quietly`, but for NumPy's warnings, which take ten times as long as the rest.
-
-    >>> with with_warnings(np.ones(1)):
-    ...     np.ones(1) + 1
-    array([2.])
-    """
-    if is_cupy(x):
-        return _device_of_cupy(x)
-    return _NO_CONTEXT if floats.is_default() else floats.default_mode()
-
-
 @contextmanager
 def _in_default_mode() -> Iterator[None]:
     with floats.default_mode(), np.errstate(all="ignore"):

@@ -66,12 +66,10 @@ class Executor(ABC):
     ----------
     name : by which it is shown, and forced.
     about : what it does, and where, in a line.
-    silent : whether NumPy has nothing to warn of when it runs; else whoever runs it keeps NumPy quiet.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
-    silent: ClassVar[bool] = False
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature

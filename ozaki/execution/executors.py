@@ -17,7 +17,6 @@ from multiword.runtime.arrays import (
     check_same_device,
     namespace,
     quietly,
-    with_warnings,
 )
 from multiword.runtime.meanwhile import meanwhile
 from multiword.runtime.memory import delivered, result_in
@@ -105,11 +104,7 @@ def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> No
     for executor in chosen(pair.signature):
         if type(executor) in declined:
             continue
-        if executor.silent:
-            outcome = executor.run(pair, out)
-        else:
-            with quietly(out):
-                outcome = executor.run(pair, out)
+        outcome = executor.run(pair, out)
         if isinstance(outcome, Done):
             return
         declined = *declined, type(executor)
@@ -217,7 +212,7 @@ def multiply_pair(pair: Pair, alpha: complex, beta: complex | None, c: Any, out:
     if out is not None:
         check_out(out, like, shape, like.dtype)
     operands = (like, b.matrix) if addend is None else (like, b.matrix, addend)
-    with with_warnings(like), exclusive_use(a.order, b.order), result_in(out, *operands):
+    with quietly(like), exclusive_use(a.order, b.order), result_in(out, *operands):
         result = product(pair)
         combine(result, alpha, addend, beta)
         return delivered(result, out)

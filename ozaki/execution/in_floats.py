@@ -69,7 +69,6 @@ class Floats(Executor):
     """Products of one signature in two floats."""
 
     name = "floats"
-    silent = True
     about = "small products and stacks, few columns, few rows, many short rows: sums in two floats (CPU)"
 
     @staticmethod
@@ -116,7 +115,6 @@ class Floats(Executor):
             return self._small.multiply(pair, out)
         return self._run_short(pair, out) if _is_short(self.signature) else self._thin.multiply(pair, out)
 
-    @np.errstate(all="ignore")
     def _run_short(self, pair: Pair, out: np.ndarray) -> Outcome:
         data = ShortRows(pair)
         if not data.moderate:

@@ -28,6 +28,9 @@ from ozaki.scaling.statistics_numba import copy_lines
 
 LINE = float64[::1]
 
+ENDLESS = -(1 << 63)
+"""The step from one row to the next of a row that is alone, and has zeros up to the end of its last line."""
+
 AHEAD = 512
 """Bytes between what is read of a row and what is fetched meanwhile."""
 
@@ -109,7 +112,7 @@ def lines_at(operand, first, many, shared, k, lines, begin, count, copying):
     if shared:
         size = min(count * LANES, k - begin * LANES)
         as_it_is = not single and parts == 1 and inner_step == 8
-        if as_it_is and (size == count * LANES or row_step == 0):
+        if as_it_is and (size == count * LANES or row_step == ENDLESS):
             return at + first * row_step + begin * LINE_BYTES
         if copying:
             copy_row(operand, first, begin * LANES, size, lines)

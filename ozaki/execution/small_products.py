@@ -85,8 +85,7 @@ class SmallProducts:
         outcomes[0] = UNTRIED
         outcome = self._write(rows, columns, self._bits, out, outcomes)
         if outcome == UNDECIDED and self._certified:
-            with np.errstate(all="ignore"):
-                bits = bits_of_level_factors(pair)
+            bits = bits_of_level_factors(pair)
             pair = pair._replace(bits=bits)
             if 0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING:
                 outcome = self._write(rows, columns, bits, out, outcomes)
@@ -107,11 +106,8 @@ class SmallProducts:
         together = len(rows) >= FEWEST_SIDE_BY_SIDE and self._write_side_by_side(*given)
         largest = WRITTEN if together else self._write_rest(*given)
         if self._narrow:
-            with np.errstate(over="ignore"):
-                values = (
-                    target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
-                )
-                out[...] = values.reshape(out.shape)
+            values = target.view(np.complex128) if out.dtype.kind == "c" else to_half(target, self._target)
+            out[...] = values.reshape(out.shape)
         return largest
 
     def _write_side_by_side(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, with_warnings
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.compiled import compiling
 from multiword.runtime.memory import padded
 from ozaki.execution.executors import product
@@ -26,17 +26,14 @@ AT_ONCE = 1 << 15
 def multiply_stacks(left: Array, right: Array, request: Request) -> Array:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype."""
     (*batch, m, k), n, s = left.shape, right.shape[-1], math.prod(left.shape[:-2])
-    with with_warnings(left):
+    with quietly(left):
         if not batch:
             return product(Pair.of(Factor(left, 0), Factor(right, 1), request))
         if not s * m * n * k:
             return namespace(left).zeros((*batch, m, n), left.dtype)
         a, b = left.reshape(s, m, k), right.reshape(s, k, n)
-        if s > 1 and not is_cupy(left):
-            with quietly(left):
-                one = _as_one(a, b, request)
-            if one is not None:
-                return one.reshape(*batch, m, n)
+        if s > 1 and not is_cupy(left) and (one := _as_one(a, b, request)) is not None:
+            return one.reshape(*batch, m, n)
         if s > 1 and is_cupy(left) and m * n * k <= LARGEST_IN_A_STACK_ON_DEVICE:
             out = _on_device(a, b, request)
         else:

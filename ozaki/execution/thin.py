@@ -82,7 +82,6 @@ class ThinProducts:
             return self._small.multiply(pair, out)
         return self._decide(pair, out) if outcome == UNDECIDED else _told(outcome, pair)
 
-    @np.errstate(all="ignore")
     def _decide(self, pair: Pair, out: np.ndarray) -> Outcome:
         """Write the product with the bits of a decision."""
         if (bits := -1 if pair.bits is not None else counted_bits(pair)) < 0:
@@ -122,9 +121,8 @@ class ThinProducts:
         else:
             outcome = self._write_in_blocks(rows, of_columns, given, known, how, target)
         if self._narrow:
-            with np.errstate(over="ignore"):
-                values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
-                out[...] = values.reshape(out.shape)
+            values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
+            out[...] = values.reshape(out.shape)
         return outcome
 
     def _write_in_blocks(

@@ -29,7 +29,7 @@ from ozaki.execution.lanes_numba import (
     raise_largest,
     scale_lines,
 )
-from ozaki.execution.rows_in_lanes_numba import PIECE, ROWS, copy_row, lines_at, lines_of
+from ozaki.execution.rows_in_lanes_numba import ENDLESS, PIECE, ROWS, copy_row, lines_at, lines_of
 from ozaki.execution.small_products import LANES, TO_DECIDE, UNCERTAIN, UNDECIDED, WRITTEN
 from ozaki.execution.thin import LEVELS_AT_FIRST, OUT_OF_RANGE, SUMS, WATCHED_LANES
 from ozaki.scaling.statistics import ZERO
@@ -284,7 +284,7 @@ def prepare(first, row_step, inner_step, single, parts, k, pairs, limits, bits, 
         to = columns[j + step - 1, :-1]
         copy_row((first.ctypes.data, row_step, inner_step, single, parts), j // step, 0, k, to)
         to[k:] = 0.0
-        column = (to.ctypes.data, np.int64(0), np.int64(8), np.int64(0), np.int64(1))
+        column = (to.ctypes.data, np.int64(ENDLESS), np.int64(8), np.int64(0), np.int64(1))
         if not measure_rows(column, 0, 1, True, k, to, limits, bits, bounds[half:], room, scales):
             return False
         row, scale = doubles_at(to.ctypes.data, k), scales[0]

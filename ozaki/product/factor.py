@@ -57,6 +57,8 @@ class Factor:
         if len(shape) == 3:
             self.rows *= shape[0]
         self.prepared, self.equilibrated = prepared, equilibrated
+        if prepared:
+            self.__dict__["_widened"] = {}  # one for all threads
         if prepared and self.on_gpu:
             self.order = StreamOrder(self)
 

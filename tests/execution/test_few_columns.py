@@ -251,3 +251,38 @@ def test_small_products_are_decided_in_one_call(monkeypatch, kind):
         with ozaki.executor("steps"):
             expected = ozaki.matmul(a, b)
         assert same(ozaki.matmul(a, b), expected)
+
+
+@pytest.mark.parametrize("behind", [1e30, 45.0, np.nan])
+@pytest.mark.parametrize("dtype", FACES)
+def test_what_lies_behind_a_row_is_not_read(taken, dtype, behind):
+    """Of a row alone, of one given a dimension, and of one repeated: all have no step to a next one."""
+    k = 1001
+    room = np.full(k + 63, behind).astype(dtype)
+    room[:k], w = np.sin(np.arange(k)), np.cos(np.arange(k)).astype(dtype)
+    v, columns = room[:k], np.stack([w, w[::-1]], axis=1)
+    with ozaki.executor("steps"):
+        expected = [ozaki.matmul(np.array(v), w), ozaki.matmul(np.array(v), columns)]
+    assert same(ozaki.matmul(v, w), expected[0])
+    assert same(ozaki.matmul(w, v), expected[0])
+    assert same(ozaki.matmul(v[None, :], columns)[0], expected[1])
+    assert same(ozaki.matmul(np.broadcast_to(v, (5, k)), columns), np.broadcast_to(expected[1], (5, 2)))
+    assert all(taken)
+
+
+def test_nothing_is_warned_of():
+    """Of numbers that are too small for the dtype of the result, or not finite, in every layout."""
+    small = np.full((4, 4), 1e-22, np.float32)
+    wide = np.full((3, 900), np.inf, np.float32)
+    signalling = np.full((4, 4), 0x7FA00000, np.uint32).view(np.float32)
+    for _ in range(3):
+        for a, b in (
+            (small, small),
+            (np.full((1, 70), 1e-22, np.float32), np.full((70, 1), 1e-22, np.float32)),
+            (wide, np.ones((900, 2), np.float32)),
+            (signalling, small),
+        ):
+            with np.errstate(all="raise"):
+                ozaki.matmul(a, b)
+                ozaki.matmul(np.stack([a] * 9), np.stack([b] * 9))
+                ozaki.matmul(a.astype(np.complex64), b.astype(np.complex64)) if a is not signalling else None
