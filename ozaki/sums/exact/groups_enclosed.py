@@ -35,7 +35,8 @@ def totals(x: np.ndarray, *others: Any, mean: bool = False, skip_nan: bool = Fal
         return None  # no −0 is a product of integers
     if (numbers := _Numbers.taken([x, *second], labels, groups, rounding)) is None:
         return None
-    return numbers.rounded("totals_of_groups", numbers.sums(numbers.arrays, skip_nan=skip_nan), mean)
+    found = numbers.rounded("totals_of_groups", numbers.sums(numbers.arrays, skip_nan=skip_nan), mean)
+    return numbers.settled(*found, skip_nan)
 
 
 def variances(
@@ -47,28 +48,31 @@ def variances(
     skip_nan: bool = False,
 ) -> Found:
     """Return variances by group, or their roots."""
-    if x.dtype.kind == "c" or ddof.denominator != 1:
+    if x.dtype.kind == "c" or not _is_small(ddof):
         return None
     if (numbers := _Numbers.taken([x], labels, groups, rounding)) is None:
         return None
     sums = numbers.sums(numbers.arrays, skip_nan=skip_nan)
     means = numbers.means(sums)
     numbers.passed(_loop("squares_in_groups"), numbers.arrays, [skip_nan], [sums])
-    return numbers.rounded("variances_of_groups", sums, means, ddof.numerator, rounding.root)
+    found = numbers.rounded("variances_of_groups", sums, means, ddof.numerator, rounding.root)
+    return numbers.settled(*found, skip_nan, spread=True)
 
 
 def covariances(
     x: np.ndarray, y: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding, ddof: Fraction
 ) -> Found:
     """Return covariances of real numbers by group."""
-    if ddof.denominator != 1:
+    if not _is_small(ddof):
         return None
     if (numbers := _Numbers.taken([x, y], labels, groups, rounding)) is None:
         return None
     both = [numbers.sums([array]) for array in numbers.arrays]
     means = [numbers.means(sums) for sums in both]
     numbers.passed(_loop("products_in_groups"), numbers.arrays, [], both)
-    return numbers.rounded("covariances_of_groups", *both, *means, ddof.numerator)
+    return numbers.settled(
+        *numbers.rounded("covariances_of_groups", *both, *means, ddof.numerator), spread=True
+    )
 
 
 def averages(x: np.ndarray, w: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding) -> Found:
@@ -79,6 +83,11 @@ def averages(x: np.ndarray, w: np.ndarray, labels: np.ndarray, groups: int, roun
         return None
     products, weights = numbers.sums(numbers.arrays), numbers.sums(numbers.arrays[1:])
     return numbers.rounded("averages_of_groups", products, weights)
+
+
+def _is_small(ddof: Fraction) -> bool:
+    """Whether float64 numbers of a count less degrees of freedom are exact."""
+    return ddof.denominator == 1 and abs(ddof) <= ENCLOSED_GROUPS
 
 
 def _integers(*arrays: np.ndarray) -> bool:
@@ -146,6 +155,29 @@ class _Numbers:
         result, hard = np.empty(self._groups), np.empty(self._groups, np.int64)
         single = self._rounding.target.precision == 24
         return result, hard[: _loop(name)(*given, self._bits, single, hard, result)]
+
+    def settled(
+        self, result: np.ndarray, hard: np.ndarray, skip_nan: bool = False, spread: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return results with those of groups that have Inf or NaN, and the groups that are still undecided.
+
+        spread : whether such a result is NaN in any case; else it is the sum of these.
+        """
+        if not len(hard):
+            return result, hard
+        bad = ~np.isfinite(self.arrays).all(axis=0)
+        if skip_nan:
+            bad &= ~np.isnan(self.arrays[0])
+        labels, terms = self._labels[bad], np.multiply.reduce([x[bad] for x in self.arrays])
+        has = np.zeros((3, self._groups), bool)
+        for kind, some in zip(
+            has, (np.isnan(terms) | spread, terms == np.inf, terms == -np.inf), strict=True
+        ):
+            kind[labels[some]] = True
+        values = np.where(has[0] | (has[1] & has[2]), np.nan, np.where(has[1], np.inf, -np.inf))
+        special = has.any(axis=0)
+        result[special] = values[special]
+        return result, hard[~special[hard]]
 
 
 def _loop(name: str, pairs: bool = False) -> Any:
