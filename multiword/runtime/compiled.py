@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.forking import loading, to_the_end
+from multiword.runtime.forking import is_loading, loading, to_the_end
 from multiword.runtime.scoped import Scoped
 
 CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
@@ -49,8 +49,9 @@ def compiled(module: str) -> Any:
     if not _enabled or allowed.value == NONE:
         return None
     if module not in _modules:
-        waits = allowed.value != PRESENT
-        to_the_end(lambda: _load(module, waits))
+        if allowed.value == PRESENT and is_loading():
+            raise NotCompiled
+        to_the_end(lambda: _load(module))
     return _modules[module]
 
 
@@ -70,21 +71,10 @@ def numpy_forms() -> Iterator[None]:
         _enabled = before
 
 
-def _load(module: str, waits: bool) -> None:
-    with while_loading(waits):  # a fork would leave the child with a lock of the import or the compiler
+def _load(module: str) -> None:
+    with loading:  # a fork would leave the child with a lock of the import or the compiler
         if module not in _modules:
             _modules[module] = import_module(module) if compiles() else None
-
-
-@contextmanager
-def while_loading(waits: bool) -> Iterator[None]:
-    """Hold `loading`. Raise NotCompiled where that would have to wait, and is not to."""
-    if not loading.acquire(blocking=waits):
-        raise NotCompiled
-    try:
-        yield
-    finally:
-        loading.release()
 
 
 @cache

@@ -33,9 +33,9 @@ from numba.core.serialize import dumps
 from numba.core.typeinfer import register_dispatcher
 from numba.misc.appdirs import AppDirs
 
-from multiword.runtime.compiled import CALLED, INNER, while_loading
-from multiword.runtime.forking import to_the_end
-from multiword.runtime.meanwhile import waits_for
+from multiword.runtime.compiled import CALLED, INNER
+from multiword.runtime.forking import loading, to_the_end
+from multiword.runtime.meanwhile import left_to_background
 from multiword.runtime.sources import PACKAGES, digest_of
 
 
@@ -123,16 +123,16 @@ class _Function(CPUDispatcher):
         NotCompiled : another thread does so, and this one has a form in NumPy.
         """
         if not self.overloads:
-            waits = waits_for(self, self._compile_once, self._on_disk)
-            to_the_end(lambda: self._compile_once(waits))
+            left_to_background(self, self._compile_once, self._on_disk)
+        to_the_end(self._compile_once)
 
     def _on_disk(self) -> bool:
         """Return whether a file holds the function's code, which takes milliseconds to load."""
         codegen: Any = self.targetctx.codegen()  # type: ignore[attr-defined]
         return bool(self._cache.holds_overload(codegen))  # type: ignore[attr-defined]
 
-    def _compile_once(self, waits: bool = True) -> None:
-        with while_loading(waits):  # what two threads call at once is compiled by one
+    def _compile_once(self) -> None:
+        with loading:  # what two threads call at once is compiled by one
             if not self.overloads:
                 with register_dispatcher(self), _no_collection():
                     self.compile(self._signature)

@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from multiword.runtime.compiled import NONE, PRESENT, NotCompiled, allowed
+from multiword.runtime.forking import is_loading
 from multiword.runtime.tasks import Task, in_new_thread
 
 T = TypeVar("T")
@@ -66,24 +67,18 @@ def in_the_meantime(function: Callable[..., T]) -> Callable[..., T]:
     return call
 
 
-def waits_for(key: Any, compile_it: Callable[[], None], on_disk: Callable[[], bool]) -> bool:
-    """Return whether this thread is to get a function's code even if another compilation holds it up.
+def left_to_background(key: Any, compile_it: Callable[[], None], on_disk: Callable[[], bool]) -> None:
+    """Raise NotCompiled where this thread is to use no other code than what is present; else do nothing.
 
-    What is on disk counts as present, unless it is held up. What could not be compiled in the background is
-    compiled here, which says why.
-
-    Raises
-    ------
-    NotCompiled : this thread uses no other code than what is present, and another one compiles this.
+    What is on disk counts as present, unless another compilation holds up its loading. What could not be
+    compiled in the background is compiled here, which says why.
     """
+    if allowed.value != PRESENT:
+        return
     tried = key in _begun and key not in _running
-    if allowed.value != PRESENT or tried:
-        return True
-    if not _running and on_disk():
-        return False
-    if _begin(key, compile_it):
-        raise NotCompiled
-    return True
+    if tried or (not is_loading() and on_disk()) or not _begin(key, compile_it):
+        return
+    raise NotCompiled
 
 
 def _begin(key: Any, compile_it: Callable[[], None]) -> bool:
@@ -116,11 +111,6 @@ _begun: set[Any] = set()
 
 _running: dict[Any, Task[None]] = {}
 """Those whose compilation has not ended, with what the other thread does."""
-
-
-def is_compiling() -> bool:
-    """Return whether another thread compiles what a call has asked for: other compilations wait for that."""
-    return bool(_running)
 
 
 def finish() -> None:

@@ -9,7 +9,6 @@ import pytest
 import ozaki
 from multiword.runtime import meanwhile
 from multiword.runtime.compiled import NONE, PRESENT, NotCompiled, allowed, compiled, compiles
-from multiword.runtime.forking import loading
 from multiword.runtime.parallel import in_threads
 from tests.execution.test_compiled import FROM_DISK, run
 
@@ -52,7 +51,7 @@ class Function:
 
     def __call__(self):
         if not self.there:
-            meanwhile.waits_for(self, self.compile, lambda: False)
+            meanwhile.left_to_background(self, self.compile, lambda: False)
             self.compile()
         return "compiled"
 
@@ -83,14 +82,6 @@ def test_the_first_call_has_the_bits_of_later_ones(tmp_path, n, call):
 
 
 @needs_numba
-def test_a_sum_does_not_wait_for_the_compilation_of_a_product(tmp_path):
-    code = FIRST.format(n=8) + "ozaki.matmul(a, b); r = ozaki.sum(a, axis=0); print(there()); " + BITS
-    a = np.random.default_rng(3).standard_normal((2, 8, 8))[0]
-    expected = ["[]", ozaki.sum(a, axis=0).tobytes().hex()]
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split("\n") == expected
-
-
-@needs_numba
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_fork_in_the_meantime(tmp_path):
     """It waits for the compilation, and the child finds the code."""
@@ -98,9 +89,9 @@ def test_a_fork_in_the_meantime(tmp_path):
         FIRST.format(n=8)
         + """
 import os, time
-from multiword.runtime.meanwhile import is_compiling
+from multiword.runtime.forking import is_loading
 r = ozaki.matmul(a, b)
-while not is_compiling() and not there():
+while not is_loading() and not there():
     time.sleep(0.001)
 child = os.fork()
 if not child:
@@ -122,28 +113,9 @@ def test_a_call_takes_compiled_code_once_it_is_there(on):
 
 def test_what_is_on_disk_is_loaded_at_once(on):
     with allowed.within(PRESENT):
-        assert not meanwhile.waits_for("loaded", pytest.fail, lambda: True)
+        meanwhile.left_to_background("loaded", pytest.fail, lambda: True)
         with pytest.raises(NotCompiled):
-            meanwhile.waits_for("not there", lambda: None, lambda: False)
-
-
-@needs_numba
-def test_what_is_loaded_waits_for_no_other_compilation():
-    """Of a thread that is to use what is present."""
-    held, over = threading.Event(), threading.Event()
-
-    def compile_long():
-        with loading:
-            held.set()
-            over.wait(20)
-
-    thread = threading.Thread(target=compile_long)
-    thread.start()
-    held.wait()
-    with allowed.within(PRESENT), pytest.raises(NotCompiled):
-        compiled("ozaki.a_module_that_is_not_loaded")
-    over.set()
-    thread.join()
+            meanwhile.left_to_background("not there", lambda: None, lambda: False)
 
 
 def test_later_calls_wait_where_earlier_ones_have_taken_long(on, monkeypatch):

@@ -8,13 +8,11 @@ from math import prod
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
-from multiword.runtime.meanwhile import is_compiling, meanwhile
 from ozaki.sums.exact import reduction_cuda, rows, tiles, vectors
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of, in_memory_order
-from ozaki.tuning import LARGEST_SUM_IN_NUMPY
 
 FORMS = (rows.few, rows.rounded, vectors.rounded, tiles.rounded_tiles)
 """In the order in which they are tried: what takes the least wherever it takes a sum at all. Each returns
@@ -25,12 +23,6 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, digits_of(summands), rounding)
-    if is_compiling() and prod(summands[0].shape) <= LARGEST_SUM_IN_NUMPY:
-        return meanwhile(_by_some_form, summands, reduced, rounding)  # which waits for no other compilation
-    return _by_some_form(summands, reduced, rounding)
-
-
-def _by_some_form(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray:
     if (result := FORMS[0](summands, reduced, rounding)) is not None:  # however they lie
         return result
     summands, kept = in_memory_order(summands, reduced)
