@@ -1,9 +1,8 @@
 """`python -m benchmarks.first_calls [--gpu] [--json FILE]`: first calls on a machine, in a process, later.
 
 Each call is made in a process of its own: where nothing has been compiled yet, and again, when the compiled
-code lies on the disk. Times are processor time from `import ozaki` on, that of a thread that compiles in the
-meantime included; how much there is until all is compiled is noted, too. On a GPU times are a clock's, once
-CuPy has been used. Python's own bytecode is there, as pip leaves it. The last row is that of `python -m ozaki
+code lies on the disk. Times are processor time from `import ozaki` on; on a GPU they are a clock's, once CuPy
+has been used. Python's own bytecode is there, as pip leaves it. The last row is that of `python -m ozaki
 compile`, which compiles everything beforehand.
 """
 
@@ -55,14 +54,10 @@ x, (a, b) = rng.standard_normal(10**6), rng.standard_normal((2, 300, 300))
 start = time.process_time()
 import ozaki, ozaki.linalg
 
-first = start
 for _ in range(2):
     {}
     print(time.process_time() - start)
     start = time.process_time()
-from multiword.runtime.meanwhile import finish
-finish()
-print(time.process_time() - first)
 """
 
 PROGRAM_ON_A_GPU = """
@@ -92,10 +87,7 @@ def environment(cache: str) -> dict[str, str]:
 
 
 def timed(program: str, cache: str) -> list[float]:
-    """Seconds of the first and the second call in a process that keeps its compiled code in a folder.
-
-    On a CPU, and of both until what other threads compile is there.
-    """
+    """Seconds of the first and the second call in a process that keeps its compiled code in a folder."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment(cache),
@@ -110,10 +102,8 @@ def measure(name: str, call: str, program: str) -> dict[str, Any]:
     """A row: on a new machine, in a later process, and the second call there."""
     program = program.format(call)
     with tempfile.TemporaryDirectory() as cache:
-        (machine, soon, *whole), (process, again, *_) = timed(program, cache), timed(program, cache)
+        (machine, _), (process, again) = timed(program, cache), timed(program, cache)
     row = {"row": name, "call": call, "machine": machine, "process": process, "again": again}
-    if whole:
-        row |= {"soon": soon, "compiled": whole[0]}
     print(row, flush=True)
     return row
 

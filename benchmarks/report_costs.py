@@ -164,15 +164,13 @@ def _first_calls() -> Iterator[str]:
         of_gpu = {r["row"]: r for r in gpu["results"]}
         product, proof = of_gpu["product of 1024 × 1024"], of_gpu["verified solution of 1024 unknowns"]
         slowest = max(r["machine"] for r in data["results"])
-        compiled = max(r["compiled"] for r in data["results"])
         process = [r["process"] for r in data["results"]]
         yield (
             "**First calls** are slower. On a CPU numba compiles loops at their first use on a machine: "
             "up to "
-            f"{number(slowest, 2)} s for a call, in which NumPy computes what it can, up to "
-            f"{number(compiled, 2)} s until what it takes is compiled, and {data['compile']:.0f} s for all, "
-            "which `python -m ozaki compile` spends beforehand. A later process loads them: its first call "
-            f"takes {number(min(process), 2)} to {number(max(process), 2)} s, `import ozaki` included. "
+            f"{number(slowest, 2)} s for a call, and {data['compile']:.0f} s for all of them, which "
+            "`python -m ozaki compile` spends beforehand. A later process loads them: its first call takes "
+            f"{number(min(process), 2)} to {number(max(process), 2)} s, `import ozaki` included. "
             f"On an H100 the first product on a machine takes {number(product['machine'], 2)} s, the first "
             f"solution with a proof {proof['machine']:.0f} s, in a later process "
             f"{number(product['process'], 2)} and {number(proof['process'], 2)} s; the same command compiles "

@@ -244,21 +244,18 @@ def reductions_section(name: str) -> str:
 
 
 def first_calls_section(name: str) -> str:
-    """The first call on a machine, in a process, and the second one, and what compilation takes meanwhile."""
+    """The first call on a machine, in a process, and the second one."""
     data = load(name)
-    titles = {"machine": "first on a machine", "process": "first in a process", "again": "second"}
-    if "soon" in data["results"][0]:
-        of_machine = {"machine": "first on a machine", "soon": "second there", "compiled": "until compiled"}
-        titles = of_machine | titles
-    rows = [[r["row"], *(seconds(r[key]) for key in titles)] for r in data["results"]]
+    rows = [
+        [r["row"], *(seconds(r[key]) for key in ("machine", "process", "again"))] for r in data["results"]
+    ]
     whose = "Seconds by the clock" if "cupy" in data else "Processor time"
-    note = f"{whose} from `import ozaki` on: where nothing has been compiled, "
-    if "soon" in titles:
-        note += "of the second call there, and in all until what they take is compiled, in another thread or "
-        note += "before they compute; then "
-    note += "in a later process, and of the second call there. `python -m ozaki compile` compiles "
+    note = (
+        f"{whose} from `import ozaki` on: where nothing has been compiled, in a later process, and of the "
+        "second call there. `python -m ozaki compile` compiles "
+    )
     note += f"everything, in {data['compile']:.0f} s." if "compile" in data else "the kernels of usual calls."
-    header = " | ".join(("call", *titles.values()))
+    header = "call | first on a machine | first in a process | second"
     return section(f"First calls, {device(data)}", name, note, table(header, rows))
 
 
