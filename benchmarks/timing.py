@@ -9,10 +9,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from multiword.runtime import meanwhile
-
-meanwhile.enabled = False  # compiled code is timed, and waited for
-
 WARM, BUSY = 0.15, 0.1
 """Seconds of calls that go before, until a GPU at its power limit has settled, and of those timed."""
 

@@ -96,10 +96,6 @@ LARGEST_IN_ONE_CALL = 1 << 22
 """Numbers of a matrix up to which all steps in one call are faster than one after the other: a tenth at 512 ×
 512, a twentieth at 1024 × 1024, nothing at 2048 × 2048 (AVX-512 VNNI, two cores)."""
 
-LARGEST_IN_NUMPY, MOST_IN_NUMPY = 1 << 30, 1 << 14
-"""Results times real numbers of a row, and products of a stack, up to which NumPy's forms take less time than
-compiling others, some 6 s: 1000 × 1000 takes them 0.5 s, 1000 of 8 × 8 0.05 s (AVX-512, two cores)."""
-
 FEWEST_SIDE_BY_SIDE, LARGEST_SIDE_BY_SIDE = 8, 1 << 11
 """Products of a stack from which a CPU computes them side by side, and the most numbers of both factors of
 one: 4 × 4 in a sixth of the time that one after the other takes, 32 × 32 in two thirds (AVX-512)."""

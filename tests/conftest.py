@@ -13,14 +13,11 @@ import pytest
 from hypothesis import settings
 
 from multiword.engines import ENGINES
-from multiword.runtime import meanwhile
 from multiword.runtime.compiled import numpy_forms
 from tests.shares import mark_others
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
 
-
-meanwhile.enabled = False  # tests are of compiled code, and wait for it
 
 GPU = Path(__file__).with_name("gpu")
 

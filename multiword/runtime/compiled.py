@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.forking import is_loading, loading, to_the_end
-from multiword.runtime.scoped import Scoped
+from multiword.runtime.forking import loading, to_the_end
 
 CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 """How functions are compiled that Python calls."""
@@ -30,34 +29,22 @@ POWERS = 2.0 ** np.arange(-BIAS, 1024)
 
 _enabled = True
 
-ALL, PRESENT, NONE = range(3)
-
-allowed = Scoped(ALL)
-"""Which compiled forms a thread may use: all, those whose code is present, or none (`meanwhile`)."""
-
-
-class NotCompiled(Exception):
-    """A compiled form is asked for whose code is not present yet (`meanwhile`)."""
-
-
 _modules: dict[str, ModuleType | None] = {}
 """Modules of compiled loops by name, once they are imported; None where they cannot be."""
 
 
 def compiled(module: str) -> Any:
     """Return the module of that name; None where numba cannot be imported, or is told not to compile."""
-    if not _enabled or allowed.value == NONE:
+    if not _enabled:
         return None
     if module not in _modules:
-        if allowed.value == PRESENT and is_loading():
-            raise NotCompiled
         to_the_end(lambda: _load(module))
     return _modules[module]
 
 
 def compiling() -> bool:
     """Return whether `compiled` returns modules."""
-    return _enabled and allowed.value != NONE and _compiles()
+    return _enabled and _compiles()
 
 
 @contextmanager

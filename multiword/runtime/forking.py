@@ -27,14 +27,6 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def is_loading() -> bool:
-    """Return whether another thread imports or compiles, so that this one would wait."""
-    if loading.acquire(blocking=False):
-        loading.release()
-        return False
-    return True
-
-
 def finalize(owner: object, work: Callable[..., object], *arguments: Any) -> None:
     """Have work(*arguments) called when `owner` is no more; not at the process's end, nor in a fork of it.
 

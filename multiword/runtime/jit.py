@@ -35,7 +35,6 @@ from numba.misc.appdirs import AppDirs
 
 from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading, to_the_end
-from multiword.runtime.meanwhile import left_to_background
 from multiword.runtime.sources import PACKAGES, digest_of
 
 
@@ -116,20 +115,8 @@ class _Function(CPUDispatcher):
         self._signature = signature
 
     def ready(self) -> None:
-        """Compile the function, or load its code, if that is not done: no fork or signal disturbs it.
-
-        Raises
-        ------
-        NotCompiled : another thread does so, and this one has a form in NumPy.
-        """
-        if not self.overloads:
-            left_to_background(self, self._compile_once, self._on_disk)
+        """Compile the function, or load its code, if that is not done: no fork or signal disturbs it."""
         to_the_end(self._compile_once)
-
-    def _on_disk(self) -> bool:
-        """Return whether a file holds the function's code, which takes milliseconds to load."""
-        codegen: Any = self.targetctx.codegen()  # type: ignore[attr-defined]
-        return bool(self._cache.holds_overload(codegen))  # type: ignore[attr-defined]
 
     def _compile_once(self) -> None:
         with loading:  # what two threads call at once is compiled by one
@@ -172,17 +159,11 @@ class _Files:
 
     def load_overload(self, signature: Any, context: Any) -> CompileResult | None:
         """Return the function's code, or None where no file holds it. numba's registries are not needed."""
-        data = self._content(context.codegen())
-        return None if data is None else CompileResult._rebuild(context, *pickle.loads(data))
-
-    def holds_overload(self, codegen: Any) -> bool:
-        """Return whether `load_overload` returns code."""
-        return self._content(codegen) is not None
-
-    def _content(self, codegen: Any) -> bytes | None:
-        """Return what the first file holds that is valid."""
-        contents = (_read(path, self._stamp) for path in self._paths(codegen))
-        return next((data for data in contents if data is not None), None)
+        for path in self._paths(context.codegen()):
+            data = _read(path, self._stamp)
+            if data is not None:
+                return CompileResult._rebuild(context, *pickle.loads(data))
+        return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Write the function's code to the first folder that takes it, if one does."""

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.compiled import ALL, allowed
 from multiword.runtime.scoped import Scoped, Within
 from multiword.runtime.tasks import Task, queue_for
 from multiword.tuning import (
@@ -72,16 +71,9 @@ def in_threads(share: Callable[[], None], others: int, stop: Callable[[], None])
     the BLAS may be spinning where they could run.
     """
     tasks: list[Task[None]] = []
-    theirs, forms = share, allowed.value
-    if forms != ALL:
-
-        def theirs() -> None:
-            with allowed.within(forms):
-                share()
-
     try:
         for _ in range(others):
-            tasks.append(Task(theirs))
+            tasks.append(Task(share))
             with suppress(RuntimeError):  # the process ends, and starts no more threads
                 _pool().put(tasks[-1])
         try:

@@ -18,7 +18,6 @@ from multiword.runtime.arrays import (
     namespace,
     quietly,
 )
-from multiword.runtime.meanwhile import meanwhile
 from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
 from multiword.runtime.scoped import Within
@@ -35,7 +34,6 @@ from ozaki.product.order import exclusive_use
 from ozaki.product.pair import Pair, Signature
 from ozaki.product.request import Request, forced
 from ozaki.public import public
-from ozaki.tuning import LARGEST_IN_NUMPY, MOST_IN_NUMPY
 
 EXECUTORS: tuple[type[Executor], ...] = (
     Floats,
@@ -169,12 +167,8 @@ def product(pair: Pair) -> Array:
     """Return the product in a new array, or the (s, m, n) products of a stack."""
     if pair.empty:
         return namespace(pair.a.matrix).zeros(pair.result_shape, pair.a.matrix.dtype)
-    out, a = new_result(pair), pair.a
-    numpy_is_quick = out.size * a.length <= LARGEST_IN_NUMPY and a.stack <= MOST_IN_NUMPY
-    if numpy_is_quick and not a.on_gpu and pair.request.executor is None:
-        meanwhile(run, pair, out)
-    else:
-        run(pair, out)
+    out = new_result(pair)
+    run(pair, out)
     return out
 
 

@@ -15,12 +15,8 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.compiled import compiled
-from multiword.runtime.meanwhile import meanwhile
 
 FORM = "ozaki.linalg.determinant_numba"
-
-_FEW = 1 << 12
-"""Numbers of diagonals up to which integers take less time than compilation: some milliseconds."""
 
 _BITS = 256
 """Leading bits of numbers that logarithm and sign are computed from, far more than float64 shows."""
@@ -67,17 +63,13 @@ def _sign(pivots: np.ndarray) -> int:
 
 def _undecided(name: str, diagonals: np.ndarray, pivots: np.ndarray, *rest: Any) -> Sequence[int]:
     """Have the compiled form write what it knows to the rest; return for which diagonals that is nothing."""
-
-    def undecided() -> Sequence[int]:
-        form = compiled(FORM)
-        if form is None:
-            return range(len(diagonals))
-        left = np.empty(len(diagonals), bool)
-        if getattr(form, name)(diagonals.real, diagonals.imag, pivots, *rest, left):
-            return np.flatnonzero(left).tolist()
-        return ()
-
-    return meanwhile(undecided) if diagonals.size <= _FEW else undecided()
+    form = compiled(FORM)
+    if form is None:
+        return range(len(diagonals))
+    undecided = np.empty(len(diagonals), bool)
+    if getattr(form, name)(diagonals.real, diagonals.imag, pivots, *rest, undecided):
+        return np.flatnonzero(undecided).tolist()
+    return ()
 
 
 def determinant(diagonal: np.ndarray, sign: int, single: bool = False) -> complex:

@@ -12,7 +12,6 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
-from multiword.runtime.meanwhile import in_the_meantime
 from ozaki.linalg import panels_cuda
 from ozaki.linalg.arithmetic import LEAF, largest, product, quotient, real_quotient, reflector, tree_sum
 
@@ -32,7 +31,6 @@ def _compiled(leaf: str, x: Array) -> Any:
     return None if form is None else getattr(form, leaf)(x.dtype.char)
 
 
-@in_the_meantime
 def lu_panel(columns: Array) -> np.ndarray:
     """Factorize PA = LU with partial pivoting in place; return the rows swapped with row 0, 1, ….
 
@@ -54,7 +52,6 @@ def lu_panel(columns: Array) -> np.ndarray:
     return pivots
 
 
-@in_the_meantime
 def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     """Replace B by the solution of LX = B by forward substitution, row by row."""
     if (form := _compiled("lower_leaf", b)) is not None:
@@ -68,7 +65,6 @@ def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
         b[i + 1 :] -= product(lower[i + 1 :, i, None], b[i])
 
 
-@in_the_meantime
 def cholesky_leaf(upper: Array) -> bool:
     """Replace the upper triangle of A by U with UᴴU = A; False if a pivot is not positive."""
     xp = namespace(upper)
@@ -86,7 +82,6 @@ def cholesky_leaf(upper: Array) -> bool:
     return True
 
 
-@in_the_meantime
 def qr_panel(columns: Array) -> tuple[Array, Array]:
     """Return (w, m) Y and (w, w) T with Q = I - YᵀT·conj(Y), QᴴA = R; R replaces A.
 
