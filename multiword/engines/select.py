@@ -9,7 +9,7 @@ from importlib import import_module
 from multiword.engines.contract import Engine, declared
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, is_cupy
-from multiword.runtime.forking import loading
+from multiword.runtime.forking import loading, to_the_end
 
 ENGINES = {
     "host": "multiword.engines.host:Host",
@@ -82,6 +82,10 @@ def _named(name: str) -> Engine:
 
 def _class_of(engine: str) -> Callable[..., Engine]:
     module, class_name = ENGINES[engine].split(":")
-    with loading:  # a fork would leave the child with a lock of the import
-        made: Callable[..., Engine] = getattr(import_module(module), class_name)
-    return made
+
+    def load() -> Callable[..., Engine]:
+        with loading:  # a fork would leave the child with a lock of the import
+            made: Callable[..., Engine] = getattr(import_module(module), class_name)
+        return made
+
+    return to_the_end(load)  # a handler here would wait for this thread's lock, in another one

@@ -300,3 +300,25 @@ def test_lanes_of_a_group_overflow_no_word_together(monkeypatch, request):
     monkeypatch.undo()
     total, exact = of_lanes_that_overflow_together(np)
     assert total == exact
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "nansum", "nanmean", "nanvar", "cov", "dot"])
+def test_groups_with_inf_and_nan(name, without_numba):
+    """Alone, of both signs, beside large numbers, and left out."""
+    rng, function = np.random.default_rng(5), getattr(ozaki, f"group_{name}")
+    some = np.array([1.5, -2.0, np.inf, -np.inf, np.nan, 0.0, -0.0, 1e308])
+    for _ in range(60):
+        n, groups = int(rng.integers(1, 50)), int(rng.integers(1, 9))
+        x, y = rng.choice(some, (2, n), p=[0.3, 0.3, 0.05, 0.05, 0.05, 0.1, 0.1, 0.05])
+        given = {"cov": (np.stack([x, y]),), "dot": (x, y)}.get(name, (x,))
+        labels = rng.integers(0, groups, n)
+        found = function(*given, labels, groups)
+        expected = without_numba(function, *given, labels, groups)
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("ddof", [-(2**53) + 1, -(2**54) - 3, 2**63, -(2**64), 2**26 + 1])
+def test_many_degrees_of_freedom(ddof):
+    x = np.array([1.0, 2, 4, 7])
+    for function in (ozaki.group_var, ozaki.group_nanvar):
+        assert function(x, [0] * 4, 1, ddof=ddof)[0] == ozaki.var(x, ddof=ddof)

@@ -165,7 +165,9 @@ class _Numbers:
         """
         if not len(hard):
             return result, hard
-        bad = ~np.isfinite(self.arrays).all(axis=0)
+        bad = np.zeros(self._labels.size, bool)
+        for x in self.arrays:
+            bad |= ~np.isfinite(x)
         if skip_nan:
             bad &= ~np.isnan(self.arrays[0])
         labels, terms = self._labels[bad], np.multiply.reduce([x[bad] for x in self.arrays])
@@ -175,7 +177,7 @@ class _Numbers:
         ):
             kind[labels[some]] = True
         values = np.where(has[0] | (has[1] & has[2]), np.nan, np.where(has[1], np.inf, -np.inf))
-        special = has.any(axis=0)
+        special: np.ndarray = has[0] | has[1] | has[2]
         result[special] = values[special]
         return result, hard[~special[hard]]
 
