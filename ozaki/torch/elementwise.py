@@ -208,7 +208,7 @@ def _hardsigmoid_slope(settings: Settings, gradient: Tensor, x: Tensor) -> Tenso
 
 def _hardswish_slope(settings: Settings, gradient: Tensor, x: Tensor) -> Tensor:
     within = gradient * (x / 3 + 0.5)
-    return torch.where(x < -3, 0, torch.where(x <= 3, within, gradient))
+    return torch.where(x <= -3, 0, torch.where(x < 3, within, gradient))
 
 
 def _gated_slope(settings: Settings, gradient: Tensor, x: Tensor, dim: int) -> Tensor:

@@ -1,5 +1,6 @@
 """reproducible(everything=True): what it replaces has this library's bits; the rest raises."""
 
+import contextlib
 import copy
 import hashlib
 
@@ -128,6 +129,37 @@ def test_gradients(name):
     torch.testing.assert_close(found, native, rtol=1e-12, atol=1e-13)
     near = 1e-7 if name == "hardsigmoid" else 1e-11  # where PyTorch multiplies by a float32 number, 1/6
     torch.testing.assert_close(mine, x.grad, rtol=near, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "at"),
+    [
+        (lambda x: F.binary_cross_entropy(x, torch.tensor([0.0, 1, 0, 1, 0.3])), [0.0, 1, 1, 0, 1e-30]),
+        (lambda x: F.huber_loss(x, torch.zeros(5), delta=0.5), [0.5, -0.5, 0.25, -0.75, 0]),
+        (lambda x: F.smooth_l1_loss(x, torch.zeros(5), beta=0.5), [0.5, -0.5, 0.25, -0.75, 0]),
+        (lambda x: F.hardswish(x).sum(), [-2.5, 2.5, -3.5, 3.5, 0]),
+        (lambda x: F.hardsigmoid(x).sum(), [-3.0, 3, -3.5, 3.5, 0]),
+    ],
+    ids=["binary", "huber", "smooth", "hardswish", "hardsigmoid"],
+)
+def test_where_formulas_change(function, at):
+    """PyTorch's own values and gradients, which bound logarithms and quotients of probabilities."""
+    found = []
+    for mode in (everything(), contextlib.nullcontext()):
+        x = torch.tensor(at, requires_grad=True)
+        with mode:
+            y = function(x)
+            y.backward()
+        found.append((y.detach(), x.grad))
+    torch.testing.assert_close(*found, rtol=1e-6, atol=0)
+
+
+def test_hardswish_where_it_has_no_derivative():
+    """Those of 0 and of x, as in PyTorch 2.13; others before it took those of the middle."""
+    x = torch.tensor([-3.0, 3.0], requires_grad=True)
+    with everything():
+        F.hardswish(x).sum().backward()
+    assert x.grad.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
