@@ -330,6 +330,28 @@ def test_powers_are_as_near_as_the_bound_says(tmp_path):
     assert max(power(v) for v in (-350.1, -1e9, -np.inf)) < 2.0**-504
 
 
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax"])
+def test_results_are_as_near_as_the_margin_says(kind, tmp_path):
+    """To the definition's in float64, before either is rounded to float32."""
+    noted = """
+static double values[1 << 15];
+static float* from;
+extern "C" double* values_of(float* out) { from = out; return values; }
+"""
+    write = "void write(double value, float* out) {"
+    text, margin = quick_source(kind, TEAM, 15), 'extern "C" unsigned margin() { return MARGIN; }'
+    assert text.count(write) == 1
+    library = compiled(noted + text.replace(write, write + " values[out - from] = value;") + margin, tmp_path)
+    x = (np.random.default_rng(4).standard_normal((400, 60)) * 3).astype(np.float32)
+    expected, out, listed = FUNCTIONS[kind](x.astype(float), 1), results(kind, x), np.zeros(401, np.uint64)
+    library.values_of.restype = ctypes.POINTER(ctypes.c_double)
+    values = library.values_of(ctypes.c_void_p(out.ctypes.data))
+    launched(library, "quick_rows", 3, (x, out, listed), *x.shape)
+    found = np.ctypeslib.as_array(values, x.shape)
+    error = (abs(found - expected) / abs(expected) * 2.0**53).max()
+    assert 1 < error < library.margin() < 64
+
+
 def test_differences_of_numbers_that_are_not_tiny_are_exact(tmp_path):
     text = quick_source("softmax", TEAM, 1) + 'extern "C" int is_tiny(float x) { return tiny(x); }'
     tiny = compiled(text, tmp_path).is_tiny

@@ -1,5 +1,6 @@
 """Sums by group against fractions: any order, cut and labels, and every kind of number."""
 
+import importlib
 from contextlib import nullcontext
 from fractions import Fraction
 
@@ -8,9 +9,9 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from multiword.runtime.compiled import numpy_forms
+from multiword.runtime.compiled import compiles, numpy_forms
 from ozaki.definition.sums import rounded_covariance
-from ozaki.sums.exact import groups, groups_enclosed
+from ozaki.sums.exact import extraction, groups, groups_enclosed
 from ozaki.sums.exact.summands import Summands
 from tests.cells import cells
 from tests.oracle import nearest, nearest_root
@@ -323,3 +324,31 @@ def test_many_degrees_of_freedom(ddof):
     assert ozaki.group_var(x, [0] * 4, 1, ddof=ddof)[0] == ozaki.var(x, ddof=ddof)
     nanvar = ozaki.group_nanvar(x, [0] * 4, 1, ddof=ddof)[0]
     assert np.isnan(nanvar) if ddof > 0 else nanvar == ozaki.var(x, ddof=ddof)
+
+
+@pytest.mark.skipif(not compiles(), reason="needs numba")
+def test_deviations_lose_no_more_than_the_bound_says():
+    """Squares and products of deviations from rounded means, in one lane; what they lose is not nothing."""
+    rng, loops, worst = (
+        np.random.default_rng(3),
+        importlib.import_module(extraction.LOOPS),
+        {"squares": 0.0, "products": 0.0},
+    )
+    squares, products = (loops.loop(getattr(loops, f"{kind}_in_groups"), np.dtype(float)) for kind in worst)
+    unit = importlib.import_module("ozaki.sums.exact.groups_enclosed_numba")._LOST
+    for n in (3, 40, 300) * 10:
+        x, y = rng.standard_normal((2, n)) * 2.0 ** rng.integers(-30, 30, (2, n))
+        labels, (m, k) = np.zeros(n, np.int64), (x.mean(), y.mean())
+        table, other = np.array([[0, 0, 0, m]]), np.array([[0, 0, 0, k]])
+        squares(x, labels, 0, False, table)
+        of_x, of_y = ([Fraction(v) - Fraction(mean) for v in z] for z, mean in ((x, m), (y, k)))
+        found = {"squares": (table[0].copy(), of_x, table[0, 0])}
+        table = np.array([[0, 0, 0, m]])
+        products(x, y, labels, 0, table, other)
+        found["products"] = table[0], of_y, table[0, 2]
+        for kind, (row, others, size) in found.items():
+            exact = sum(d * e for d, e in zip(of_x, others, strict=True))
+            lost = abs(exact - Fraction(row[0]) - Fraction(row[1]))
+            assert lost <= unit * (n + 1 + 4) ** 2 * size
+            worst[kind] = max(worst[kind], float(lost / Fraction(size)))
+    assert all(worst.values())
