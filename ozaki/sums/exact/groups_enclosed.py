@@ -15,7 +15,7 @@ from multiword.runtime.arrays import to_float64
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, taken
 from ozaki.sums.exact.extraction import LOOPS, contiguous
-from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.exact.fixed_point import NOT_FINITE, ORDINARY, Rounding, flagged, flags_of
 from ozaki.sums.exact.groups import check_labels, lane_bits, shares_of
 from ozaki.tuning import ENCLOSED_GROUPS, ENCLOSED_LANES, TERMS_OF_A_LANE
 
@@ -170,16 +170,11 @@ class _Numbers:
             bad |= ~np.isfinite(x)
         if skip_nan:
             bad &= ~np.isnan(self.arrays[0])
-        labels, terms = self._labels[bad], np.multiply.reduce([x[bad] for x in self.arrays])
-        has = np.zeros((3, self._groups), bool)
-        for kind, some in zip(
-            has, (np.isnan(terms) | spread, terms == np.inf, terms == -np.inf), strict=True
-        ):
-            kind[labels[some]] = True
-        values = np.where(has[0] | (has[1] & has[2]), np.nan, np.where(has[1], np.inf, -np.inf))
-        special: np.ndarray = has[0] | has[1] | has[2]
-        result[special] = values[special]
-        return result, hard[~special[hard]]
+        labels = self._labels[bad]
+        terms = np.full(labels.size, np.nan) if spread else np.multiply.reduce([x[bad] for x in self.arrays])
+        flags = np.full(self._groups, ORDINARY)
+        np.bitwise_or.at(flags, labels, flags_of(terms))
+        return flagged(result, flags), hard[(flags[hard] & NOT_FINITE) == 0]
 
 
 def _loop(name: str, pairs: bool = False) -> Any:
