@@ -46,6 +46,18 @@ def instruction(signature: Any) -> Callable[[Callable[..., ir.Value | None]], An
     return decorator
 
 
+def prefetched(builder: ir.IRBuilder, pointer: ir.Value, *, written: bool, near: int) -> None:
+    """Emit what asks for a line of the cache, to be written or read soon.
+
+    Where no memory is, nothing happens. near : 3 for the first level, 2 for the second.
+    """
+    byte = I8.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    data = I32(1)
+    builder.call(prefetch, [builder.bitcast(pointer, byte), I32(int(written)), I32(near), data])
+
+
 def _reader(kind: ir.Type) -> Any:
     """A function that reads a number, as float64 or int64."""
 

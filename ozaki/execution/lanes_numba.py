@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import boolean, int64, void
 from numba.core import cgutils
 
-from multiword.runtime.addresses import F32, F64, I8, I32, I64, instruction
+from multiword.runtime.addresses import F32, F64, I8, I32, I64, instruction, prefetched
 from multiword.runtime.compiled import BIAS
 from ozaki.definition.statistics import BITS
 from ozaki.execution.small_products import LANES
@@ -109,15 +109,11 @@ def add_lines_quickly(_: Any, builder: Any, lines: Any, column: Any, count: Any,
 @instruction(void(int64))
 def fetch(_: Any, builder: Any, address: Any) -> None:
     """Have a line of the cache fetched; where no memory is, nothing happens."""
-    _prefetch(builder, address)
+    _fetch(builder, address)
 
 
-def _prefetch(builder: Any, address: Any) -> None:
-    byte = I8.as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    read, near, data = I32(0), I32(2), I32(1)
-    builder.call(prefetch, [builder.inttoptr(address, byte), read, near, data])
+def _fetch(builder: Any, address: Any) -> None:
+    prefetched(builder, builder.inttoptr(address, I8.as_pointer()), written=False, near=2)
 
 
 def _reader(kind: Any, apart: int) -> Any:
@@ -138,7 +134,7 @@ def _reader(kind: Any, apart: int) -> Any:
             x = x if apart == 1 else builder.shuffle_vector(x, x, places)
             x = x if kind is F64 else builder.fpext(x, VECTOR)
             for ahead in range(bytes_, 2 * bytes_, CACHE_LINE):
-                _prefetch(builder, builder.add(here, I64(ahead)))
+                _fetch(builder, builder.add(here, I64(ahead)))
             _write(builder, x, builder.add(to, builder.mul(to_step, loop.index)))
 
     return read

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import void
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from multiword.runtime.addresses import I8, prefetched
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, sigma_of
 from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
@@ -34,15 +34,10 @@ def _prefetch(context: Any, table: Any, index: Any) -> Any:
     """Ask for the cache line of table[index], a row of 16 or 32 bytes, which is written soon."""
 
     def request(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         array = make_array(signature.args[0])(context, builder, values[0])
         (stride, _) = cgutils.unpack_tuple(builder, array.strides)
-        start = builder.bitcast(array.data, byte)
-        address = builder.gep(start, [builder.mul(values[1], stride)])
-        write, near, data = flag(1), flag(3), flag(1)
-        builder.call(function, [address, write, near, data])
+        start = builder.bitcast(array.data, I8.as_pointer())
+        prefetched(builder, builder.gep(start, [builder.mul(values[1], stride)]), written=True, near=3)
         return context.get_dummy_value()
 
     return void(table, index), request
