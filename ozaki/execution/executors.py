@@ -10,14 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from multiword.runtime.arrays import (
-    Array,
-    as_array,
-    check_out,
-    check_same_device,
-    namespace,
-    quietly,
-)
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
 from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
 from multiword.runtime.scoped import Within

@@ -57,18 +57,10 @@ class Factor:
         if len(shape) == 3:
             self.rows *= shape[0]
         self.prepared, self.equilibrated = prepared, equilibrated
-        if prepared:
-            self.__dict__["_widened"] = {}  # one for all threads
-        if prepared and self.on_gpu:
-            self.order = StreamOrder(self)
-
-    order: StreamOrder | None = None
-    _split: tuple[Any, Array, Array] | None = None
-    _magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
-
-    @cached_property
-    def _widened(self) -> dict[tuple[NormLimit, int], Array]:
-        return {}
+        self._widened: dict[tuple[NormLimit, int], Array] = {}
+        self._split: tuple[Any, Array, Array] | None = None
+        self._magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
+        self.order = StreamOrder(self) if prepared and self.on_gpu else None
 
     @cached_property
     def parts(self) -> list[Array]:

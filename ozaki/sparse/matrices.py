@@ -147,10 +147,7 @@ class Matrix(NamedTuple):
             rows, columns = expanded(pointers, start, end), _long(indices[start:end])
             if (r, c) != (1, 1):
                 within, across = xp.arange(r)[:, None], xp.arange(c)
-                shape = end - start, r, c
-                rows = xp.ascontiguousarray(
-                    xp.broadcast_to((rows * r)[:, None, None] + within, shape)
-                ).reshape(-1)
+                rows = ((rows * r)[:, None, None] + within + 0 * across).reshape(-1)
                 columns = ((columns * c)[:, None, None] + across + 0 * within).reshape(-1)
             yield Piece(rows, columns, self.values[start:end].reshape(-1))
 
