@@ -1,5 +1,7 @@
 """A call that another one interrupts, in the same thread, as signal handlers and destructors do."""
 
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -92,3 +94,28 @@ def test_a_call_within_a_call_changes_no_bit(name):
     result = interrupted(CALLS[name], interruption, most=40)
     assert turns > 0
     assert np.array_equal(result, expected, equal_nan=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no such signal")
+def test_a_handler_while_an_engine_is_imported():
+    """It may import or compile, too, which waits for that."""
+    code = """
+import signal, time
+from multiword.engines import select
+from multiword.runtime.forking import loading, to_the_end
+
+def import_module(name, real=select.import_module):
+    signal.raise_signal(signal.SIGALRM)
+    time.sleep(0.2)  # its handler runs in the main thread
+    return real(name)
+
+def work():
+    with loading:
+        print("handled")
+
+signal.signal(signal.SIGALRM, lambda *_: to_the_end(work))
+select.import_module = import_module
+print(select.get_engine("host").name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["handled", "host"], done.stderr

@@ -384,3 +384,12 @@ def test_ties_but_for_a_last_bit(last):
     x = np.array([1.0, 2.0**-53, last])
     found = ozaki.matmul(ss.csr_array(np.ones((5, 3))), x)
     assert found.tolist() == [rounded_dot([1.0] * 3, x.tolist())] * 5 == [1.0 + 2.0**-52 * (last > 0)] * 5
+
+
+@pytest.mark.parametrize("size", [(1, 2), (1, 3), (2, 1), (2, 2)])
+def test_a_single_block(size):
+    a = ss.bsr_array((np.arange(1.0, 1 + size[0] * size[1]).reshape(1, *size), [0], [0, 1]), shape=size)
+    for columns in (1, 5, 40):
+        x = np.arange(size[1] * columns, dtype=float).reshape(size[1], columns)
+        assert (ozaki.matmul(a, x) == a.toarray() @ x).all()
+    assert (ozaki.matmul(np.ones((3, size[0])), a) == np.ones((3, size[0])) @ a.toarray()).all()

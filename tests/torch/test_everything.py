@@ -155,7 +155,7 @@ def test_where_formulas_change(function, at):
 
 
 def test_hardswish_where_it_has_no_derivative():
-    """Those of 0 and of x, as in PyTorch 2.13; others before it took those of the middle."""
+    """Those of 0 and of x, as PyTorch 2.13 has."""
     x = torch.tensor([-3.0, 3.0], requires_grad=True)
     with everything():
         F.hardswish(x).sum().backward()
