@@ -356,13 +356,21 @@ def summaries() -> dict[Path, str]:
     return {README: readme, FOR_WHOM: for_whom, PYTORCH: pytorch, PROGRAMS: programs}
 
 
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=RESULTS, capture_output=True, text=True, check=False
+    ).stdout.strip()
+
+
 def record_commits() -> None:
-    """Write down in which commit each result file is, for those that git knows."""
+    """Write down which commit has added each result file as it is, for those that git knows."""
     lines = []
     for path in sorted(RESULTS.glob("*.json")):
-        command = ["git", "log", "-1", "--format=%h", "--abbrev=7", "--", path.name]
-        done = subprocess.run(command, cwd=RESULTS, capture_output=True, text=True, check=False)
-        lines += [f"{path.stem} {done.stdout.strip()}\n"] * bool(done.stdout.strip())
+        content = _git("hash-object", path.name)
+        added = _git("log", "--format=%h", "--abbrev=7", f"--find-object={content}", "--", path.name)
+        lines += [
+            f"{path.stem} {commit}\n" for commit in added.splitlines()[-1:]
+        ]  # a later one may restore it
     if lines:
         COMMITS.write_text("".join(lines))
 
