@@ -34,6 +34,9 @@ _ROOT = Path(__file__).parents[2]
 
 _INCLUDE = re.compile(r'^#include "(.+)"$')
 
+Constants = tuple[tuple[str, int | str], ...]
+"""Of an instance: the names of macros and their values, sorted."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -68,8 +71,15 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The text to compile: the file with its headers, and the checks of the structs' layouts."""
+        """The file with its headers, and the checks of the structs' layouts."""
         return expanded(self.file) + "".join(struct.check() for struct in self.structs)
+
+    def text(self, constants: Constants) -> str:
+        """Return what is compiled: the source after its constants.
+
+        Not in options of the compiler, for CuPy compiles an empty file once a process for all that it meets.
+        """
+        return "".join(f"#define {key} {value}\n" for key, value in constants) + self.source
 
     def instance(self, *, shared: int = 0, **constants: int | str) -> Instance:
         """Return the kernel with these constants, and so much shared memory."""
@@ -93,7 +103,7 @@ class Instance:
     """A kernel with its constants, to be launched with so many bytes of dynamic shared memory."""
 
     kernel: Kernel
-    constants: tuple[tuple[str, int | str], ...]
+    constants: Constants
     shared: int
     _functions: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -187,11 +197,6 @@ noted: Scoped[Callable[[tuple[Any, ...]], None] | None] = Scoped(None)
 """What is called with the arguments after each launch of a thread."""
 
 
-def definitions(constants: dict[str, int | str]) -> tuple[str, ...]:
-    """Compiler options that define the constants."""
-    return tuple(f"-D{key}={value}" for key, value in sorted(constants.items()))
-
-
 @cache
 def expanded(file: Path) -> str:
     """Return a source file with its headers in place, each once, and lines that errors can be found by.
@@ -232,14 +237,14 @@ def check_capability(capability: str) -> None:
 
 
 @cache
-def _compile(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Any:
+def _compile(name: str, constants: Constants, device: int) -> Any:
     """Return a function of that device, whose blocks may have all the shared memory that there is."""
-    check_capability(import_cupy().cuda.Device(device).compute_capability)
-    kernel, options = KERNELS[name], OPTIONS + definitions(dict(constants))
+    kernel = KERNELS[name]
     if kernel.architecture is None:
-        function = import_cupy().RawKernel(kernel.source, name, options=options)
+        function = from_text(kernel.text(constants), name, device)
     else:
-        function = _compile_for(kernel, kernel.architecture, options)
+        check_capability(import_cupy().cuda.Device(device).compute_capability)
+        function = _compile_for(kernel, kernel.architecture, constants)
     function.max_dynamic_shared_size_bytes = block_memory(device) - function.shared_size_bytes
     return function
 
@@ -265,13 +270,13 @@ def literal(x: float) -> str:
     return x.hex() if isfinite(x) else f"__longlong_as_double({int(np.float64(x).view(np.int64))}LL)"
 
 
-def _compile_for(kernel: Kernel, architecture: str, options: tuple[str, ...]) -> Any:
+def _compile_for(kernel: Kernel, architecture: str, constants: Constants) -> Any:
     """Return the function, compiled for an architecture that CuPy itself does not ask for.
 
     What is compiled is kept in CuPy's folder of compiled kernels, as all others are, and not compiled again.
     """
     cupy = import_cupy()
-    source, options = kernel.source, (*options, f"--gpu-architecture={architecture}")
+    source, options = kernel.text(constants), (*OPTIONS, f"--gpu-architecture={architecture}")
     identity = repr((source, options, cupy.cuda.nvrtc.getVersion()))
     name = f"{sha256(identity.encode()).hexdigest()}.cubin"
     with TemporaryDirectory() as elsewhere:

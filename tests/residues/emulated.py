@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from multiword.runtime.kernels import Instance, Struct, definitions
+from multiword.runtime.kernels import Instance, Struct
 from tests.standin import Gpu
 
 SHIM = """
@@ -167,7 +167,7 @@ class Emulation:
             path = self.folder / f"{kernel.name}{len(self.libraries)}.so"
             text = for_host(kernel.source) + LAUNCHER % kernel.name
             flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-mfma", "-w", "-shared", "-fPIC", "-pthread")
-            options = (*flags, *definitions(dict(instance.constants)))
+            options = (*flags, *(f"-D{key}={value}" for key, value in instance.constants))
             command = ["g++", *options, "-x", "c++", "-", "-o", str(path)]
             done = subprocess.run(command, input=text, text=True, stderr=subprocess.PIPE, check=False)
             assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from multiword.engines.fused import (
 )
 from multiword.engines.moduli import residue_system
 from multiword.engines.residues import LONGEST
-from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
+from multiword.runtime.kernels import KERNELS, OPTIONS
 from tests.multiword.runtime.test_kernels_compile import compile_kernel
 from tests.standin import Gpu
 
@@ -73,8 +73,8 @@ def test_a_block_has_the_shared_memory_that_its_kernel_lays_out(tile):
     kernel = KERNELS["multiply_residues_wgmma"]
     laid_out = "STAGES * (STAGE_BYTES + 16 + sizeof(Target)) + BM * STAGED_BYTES"
     options = (f"--gpu-architecture={kernel.architecture}", *OPTIONS)
-    options += definitions(tile.constants)
-    compile_kernel(f'{kernel.source}static_assert({laid_out} <= {tile.shared}, "shared memory");', options)
+    text = kernel.text(tuple(tile.constants.items()))
+    compile_kernel(f'{text}static_assert({laid_out} <= {tile.shared}, "shared memory");', options)
 
 
 def test_k_is_shared_out_where_blocks_leave_multiprocessors_idle(monkeypatch):

@@ -49,25 +49,25 @@ def nvrtc(monkeypatch):
 KERNEL = next(kernel for kernel in KERNELS.values() if kernel.architecture)
 
 
-def compile_for(*options):
-    kernels._compile_for(KERNEL, KERNEL.architecture, options)
+def compile_for(**constants):
+    kernels._compile_for(KERNEL, KERNEL.architecture, tuple(constants.items()))
 
 
 def test_what_another_process_has_compiled_is_loaded(nvrtc, monkeypatch, tmp_path):
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "new"))
     for _ in range(2):
-        compile_for("-DM=64")
+        compile_for(M=64)
     assert nvrtc.compiled == 1
     assert len({*nvrtc.loaded}) == 1
     assert [file.suffix for file in (tmp_path / "new").iterdir()] == [".cubin"]
 
 
-def test_other_options_and_another_compiler_compile_anew(nvrtc, monkeypatch, tmp_path):
+def test_other_constants_and_another_compiler_compile_anew(nvrtc, monkeypatch, tmp_path):
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
-    compile_for("-DM=64")
-    compile_for("-DM=128")
+    compile_for(M=64)
+    compile_for(M=128)
     nvrtc.version = (13, 0)
-    compile_for("-DM=64")
+    compile_for(M=64)
     assert nvrtc.compiled == 3
     assert len({*nvrtc.loaded}) == 2
 
@@ -75,6 +75,6 @@ def test_other_options_and_another_compiler_compile_anew(nvrtc, monkeypatch, tmp
 def test_a_folder_that_cannot_be_written_to_is_done_without(nvrtc, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file"))
-    compile_for("-DM=64")
+    compile_for(M=64)
     assert nvrtc.compiled == len(nvrtc.loaded) == 1
-    assert KERNEL.source.encode() in nvrtc.loaded[0]
+    assert b"#define M 64\n" + KERNEL.source.encode() in nvrtc.loaded[0]

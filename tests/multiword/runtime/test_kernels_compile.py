@@ -12,7 +12,7 @@ import pytest
 
 import multiword
 import ozaki
-from multiword.runtime.kernels import KERNELS, OPTIONS, definitions, expanded
+from multiword.runtime.kernels import KERNELS, OPTIONS, expanded
 from tests.multiword.batched import cases as batched_cases
 
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
@@ -81,8 +81,8 @@ def compile_kernel(source: str, options: tuple[str, ...]) -> str:
 
 def compile_instance(name: str, architecture: str, constants: dict[str, int | str]) -> str:
     """Compile as CuPy does, which adds an option of its own."""
-    options = (f"--gpu-architecture={architecture}", *OPTIONS, *definitions(constants), "-ftz=true")
-    return compile_kernel(KERNELS[name].source, options)
+    options = (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true")
+    return compile_kernel(KERNELS[name].text(tuple(constants.items())), options)
 
 
 FLUSHING = re.compile(r"[\w.]+\.ftz[\w.]*")
