@@ -71,9 +71,15 @@ __device__ float variance_of(const Part& part, const Sum& squares, const float* 
   return canonical<float>(variance);
 }
 
+// A moving average that takes a share of what it has now; `kept` is what stays of it.
+__device__ void move(float* averages, long long c, float now, double kept, double share) {
+  const float moved = add32(mul32(averages[c], narrowed(kept)), mul32(now, narrowed(share)));
+  averages[c] = canonical<float>(widened(moved));
+}
+
 extern "C" __global__ void __launch_bounds__(TEAM) results_of_channels(
     const float* x, const double* means, const Sum* squares, const float* weight, const float* bias, float* y,
-    float* moments, double eps, ChannelShape s) {
+    float* moments, float* moving_means, float* moving_variances, double eps, double kept, double share, ChannelShape s) {
   EACH_PART(p) {
     const Part part(s, p);
     const double mean = means[part.c];
@@ -92,6 +98,8 @@ extern "C" __global__ void __launch_bounds__(TEAM) results_of_channels(
       if (threadIdx.x > 0) continue;
       moments[part.c] = of_mean, moments[s.channels + part.c] = canonical<float>(scale);
       moments[2 * s.channels + part.c] = of_squares;
+      if (moving_means) move(moving_means, part.c, of_mean, kept, share);
+      if (moving_variances) move(moving_variances, part.c, of_squares, kept, share);
     }
   }
 }

@@ -14,10 +14,13 @@ from multiword.runtime.arrays import Array, is_cupy, quietly
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import empty_result
 from ozaki.rowwise import api, norms_cuda, standardized_cuda
+from ozaki.rowwise.standardized_cuda import Averages
 from ozaki.sums import api as sums
 from ozaki.sums.statistics import var
 
 LOOPS = "ozaki.rowwise.norms_numba"
+
+NO_AVERAGES = Averages(None, None, 0.0)
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -74,12 +77,19 @@ def standardized_rows(
 
 
 def standardized_channels(
-    x: Array, eps: float, weight: Array | None = None, bias: Array | None = None
+    x: Array,
+    eps: float,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    averages: Averages = NO_AVERAGES,
 ) -> Standardized | None:
-    """Return channels standardized, times their weights, plus their biases; None as `standardized_rows`."""
+    """Return channels standardized, times their weights, plus their biases; None as `standardized_rows`.
+
+    Averages are moved: written to.
+    """
     if not _on_device(x):
         return None
-    y, moments = standardized_cuda.standardize(x, eps, weight, bias)
+    y, moments = standardized_cuda.standardize(x, eps, weight, bias, averages)
     return Standardized(y, *moments)
 
 

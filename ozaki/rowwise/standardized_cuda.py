@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,26 +34,38 @@ _SUM = 3
 _NONE = np.uint64(0)
 
 
+class Averages(NamedTuple):
+    """Moving averages of means and variances, contiguous, and the share of what is new in them."""
+
+    mean: Array | None
+    variance: Array | None
+    share: float
+
+
 class ChannelShape(Struct):
     """`channels.cuh`'s."""
 
     _fields_ = members(ctypes.c_longlong, "samples", "channels", "length", "parts", "size")
 
 
-def standardize(x: Array, eps: float, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
+def standardize(
+    x: Array, eps: float, weight: Array | None, bias: Array | None, averages: Averages
+) -> tuple[Array, Array]:
     """Return (n, c, l) contiguous numbers standardized, times weights of channels, plus biases; and moments.
 
-    These are the means, the inverse deviations and the variances, with one degree of freedom less, (3, c).
+    These are the means, the inverse deviations and the variances, with one degree of freedom less, (3, c). In
+    averages a becomes (1 − share)·a + share·now, all operations rounded to float32.
     """
     shape, launch = _launches(x, "standardized.cu", WEIGHT=weight, BIAS=bias)
     xp, per_part = namespace(x), (shape.channels * shape.parts, _SUM)
     sums, squares = xp.empty(per_part), xp.empty(per_part)
     means, moments = xp.empty(shape.channels), empty_result(x, (3, shape.channels), x.dtype)
     y = empty_result(x, x.shape, x.dtype)
-    affine = [_NONE if a is None else a for a in (weight, bias)]
+    affine, moved = ([_NONE if a is None else a for a in pair] for pair in ((weight, bias), averages[:2]))
+    numbers = map(np.float64, (eps, 1 - averages.share, averages.share))
     launch("sums_of_channels", x, sums)
     launch("squares_of_channels", x, sums, means, squares)
-    launch("results_of_channels", x, means, squares, *affine, y, moments, np.float64(eps))
+    launch("results_of_channels", x, means, squares, *affine, y, moments, *moved, *numbers)
     return y, moments
 
 

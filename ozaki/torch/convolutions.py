@@ -25,7 +25,10 @@ from ozaki.torch.products import multiplied
 from ozaki.torch.settings import Settings
 
 WINDOWS = 2**24
-"""The most elements of a matrix of windows that is made at once, if one row or column has no more."""
+"""The most elements of a matrix of windows that is made at once, if one row or column has no more.
+
+A GPU has more at once, one for every 2**10 bytes of its memory: what lies between kernels takes longer there.
+"""
 
 
 def _convolution(
@@ -122,11 +125,12 @@ def _applied(
     samples, lengths = windows.shape[0], windows.shape[1 : x.dim() - 1]
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)
-    outputs, chunks = len(weight) // groups, list(_chunks(samples, lengths, matrix.shape[1] * groups))
+    outputs, most = len(weight) // groups, _most(x.device)
+    chunks = list(_chunks(samples, lengths, matrix.shape[1] * groups, most))
 
     def products(chunk: tuple[slice, slice]) -> Tensor:
         part = windows[chunk]
-        rows = part.reshape(-1, groups, matrix.shape[1]).transpose(0, 1)
+        rows = _written(part).reshape(-1, groups, matrix.shape[1]).transpose(0, 1)
         return (
             _product(settings, rows, matrix)
             .transpose(0, 1)
@@ -204,12 +208,14 @@ def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSu
 
 def _columns(windows: Tensor, kernel: Sizes) -> Iterator[tuple[slice, Tensor]]:
     """Yield places in windows, as many as the chunk has room for, and the matrix of their elements."""
-    if windows.numel() <= WINDOWS:  # one copy, of whole windows, which are pieces of memory
-        rows = windows.reshape(prod(windows.shape[: len(kernel) + 1]), windows.shape[len(kernel) + 1], -1)
+    most = _most(windows.device)
+    if windows.numel() <= most:  # one copy, of whole windows, which are pieces of memory
+        groups, samples = windows.shape[len(kernel) + 1], prod(windows.shape[: len(kernel) + 1])
+        rows = _written(windows).reshape(samples, groups, -1)
         yield slice(0, prod(kernel)), rows.transpose(0, 1)
         return
     ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in product(*map(range, kernel))]
-    many = max(1, WINDOWS // max(1, windows.numel() // prod(kernel)))
+    many = max(1, most // max(1, windows.numel() // prod(kernel)))
     for start in range(0, len(ends), many):
         places = slice(start, min(start + many, len(ends)))
         columns = torch.stack([windows[end] for end in ends[places]], -2)  # (N, L…, groups, …, inputs)
@@ -253,11 +259,27 @@ def _windows(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, groups: i
     return x.as_strided(shape, (first, *along, inputs * channel, *within, channel))
 
 
-def _chunks(samples: int, lengths: Sizes, row: int) -> Iterator[tuple[slice, slice]]:
+def _written(windows: Tensor) -> Tensor:
+    """Return windows, written out; of four channels at a time, if there are so many, which is faster."""
+    sizes = windows.shape[-1], windows.storage_offset(), *windows.stride()[:-1]
+    four = 16 // windows.itemsize
+    if windows.stride(-1) != 1 or any(size % four for size in sizes):
+        return windows.contiguous()
+    return windows.view(torch.complex128).contiguous().view(windows.dtype)
+
+
+def _most(device: torch.device) -> int:
+    """Return the most elements of a matrix of windows."""
+    if device.type == "cpu":
+        return WINDOWS
+    return max(WINDOWS, torch.cuda.get_device_properties(device).total_memory >> 10)
+
+
+def _chunks(samples: int, lengths: Sizes, row: int, most: int) -> Iterator[tuple[slice, slice]]:
     """Yield samples, and windows along the first dimension, whose rows of this length are made at once."""
     line = max(1, row * prod(lengths[1:]))
-    lines = min(lengths[0], max(1, WINDOWS // line))
-    at_once = max(1, WINDOWS // (line * lengths[0])) if lines == lengths[0] else 1
+    lines = min(lengths[0], max(1, most // line))
+    at_once = max(1, most // (line * lengths[0])) if lines == lengths[0] else 1
     for n in range(0, samples, at_once):
         for i in range(0, lengths[0], lines):
             yield slice(n, n + at_once), slice(i, i + lines)

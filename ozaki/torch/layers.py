@@ -90,7 +90,7 @@ def _layer_norm(
     kept = *x.shape[: x.dim() - len(shape)], *[1] * len(shape)
     found = normalized_rows(_as_channels(x, shape)[0], eps, weight, bias)
     if found is None:
-        y, mean, scale, _ = normalized(_as_channels(x, shape), eps)
+        y, mean, scale = normalized(_as_channels(x, shape), eps)
         y = y.reshape(x.shape)
         y = y if weight is None else y * weight
         found = y if bias is None else y + bias, mean, scale

@@ -17,6 +17,8 @@ from torch import Tensor
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
 from ozaki.rowwise.standardized import (
+    NO_AVERAGES,
+    Averages,
     channel_slopes,
     channel_sums,
     standardized,
@@ -51,11 +53,8 @@ def _batch_norm(
             return None
         y = (x - _wide(x, running_mean)) * _wide(x, _inverse_root(running_var, eps))
         return _affine(x, y, weight, bias), x.new_empty(0), x.new_empty(0)
-    flat, more = _as_channels(x).contiguous(), running_var is not None
-    y, mean, scale, spread = normalized(flat, eps, more, weight, bias)
-    for running, now in ((running_mean, mean), (running_var, spread)):
-        if running is not None and now is not None:
-            running.copy_(running * (1 - momentum) + now * momentum)
+    averages = Averages(running_mean, running_var, momentum)
+    y, mean, scale = normalized(_as_channels(x).contiguous(), eps, weight, bias, averages)
     return y.reshape(x.shape), mean, scale
 
 
@@ -110,7 +109,7 @@ def _group_norm(
     """Return the normalized x, and the means and inverse deviations of each sample's groups."""
     if not _alike(x, weight, bias) or not x.numel():
         return None
-    y, mean, scale, _ = normalized(x.reshape(1, samples * groups, -1), eps)
+    y, mean, scale = normalized(x.reshape(1, samples * groups, -1), eps)
     shape = samples, groups
     return _affine(x, y.reshape(x.shape), weight, bias), mean.reshape(shape), scale.reshape(shape)
 
@@ -140,22 +139,40 @@ def _group_norm_slope(
 def normalized(
     x: Tensor,
     eps: float,
-    variance: bool = False,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Return (n, c, l) numbers less the means of channels times the inverse deviations, and these, and more.
+    averages: Averages = NO_AVERAGES,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (n, c, l) numbers less the means of channels times the inverse deviations, and these.
 
-    As `ozaki.rowwise.standardized`: the last are variances, if asked. Weights and biases are of channels.
+    As `ozaki.rowwise.standardized`. Weights, biases and averages are of channels; averages are moved.
     """
     with stream_of(x):
-        affine = [None if t is None else array_of(t.contiguous()) for t in (weight, bias)]
-        on_gpu = standardized_channels(array_of(x), eps, *affine)
-        y, mean, scale, spread = on_gpu or standardized(array_of(x), eps, variance)
-        of_variance = None if spread is None else tensor_of(spread)
-        result = tensor_of(y).contiguous()
-        result = result if on_gpu else _affine(x, result, weight, bias)
-        return result, tensor_of(mean), tensor_of(scale), of_variance
+        if (found := _normalized_on_gpu(x, eps, weight, bias, averages)) is not None:
+            return found
+        y, mean, scale, spread = standardized(array_of(x), eps, averages.variance is not None)
+        result = _affine(x, tensor_of(y).contiguous(), weight, bias)
+        for average, now in ((averages.mean, mean), (averages.variance, spread)):
+            if average is not None:
+                average.copy_(average * (1 - averages.share) + tensor_of(now) * averages.share)
+        return result, tensor_of(mean), tensor_of(scale)
+
+
+def _normalized_on_gpu(
+    x: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None, averages: Averages
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return the same by kernels, which move the averages, too; None for what they are not for."""
+    if x.is_cpu or not all(t is None or t.is_contiguous() for t in averages[:2]):
+        return None
+    moving = Averages(_array(averages.mean), _array(averages.variance), averages.share)
+    found = standardized_channels(array_of(x), eps, _array(weight), _array(bias), moving)
+    if found is None:
+        return None
+    return tensor_of(found.y), tensor_of(found.mean), tensor_of(found.scale)
+
+
+def _array(t: Tensor | None) -> Any:
+    return None if t is None else array_of(t.contiguous())
 
 
 def normalized_rows(
@@ -193,8 +210,7 @@ def _slopes(
     if g.is_cpu:
         return None
     with stream_of(g):
-        given = (None if t is None else array_of(t.contiguous()) for t in (g, x, weight, mean, scale))
-        found = channel_slopes(*given)
+        found = channel_slopes(_array(g), _array(x), _array(weight), _array(mean), _array(scale))
         return None if found is None else tuple(map(tensor_of, found))
 
 

@@ -7,13 +7,19 @@ import ozaki
 from ozaki.rowwise import cuda, standardized_cuda
 from ozaki.rowwise.api import safe_softmax
 from ozaki.rowwise.slopes_cuda import softmax_slope
-from ozaki.rowwise.standardized import channel_slopes, standardized, standardized_channels, standardized_rows
+from ozaki.rowwise.standardized import (
+    Averages,
+    channel_slopes,
+    standardized,
+    standardized_channels,
+    standardized_rows,
+)
 from tests.gpu.same import same_on_the_gpu
 from tests.rowwise.definitions import DEFINITIONS, POSITIVE
 from tests.rowwise.test_cuda import KINDS, rows
 from tests.rowwise.test_norms_cuda import NORMS, cancelling
 from tests.rowwise.test_slopes_cuda import expected_slope, gradients
-from tests.rowwise.test_standardized_cuda import affine, changed, expected_slopes, numbers, same
+from tests.rowwise.test_standardized_cuda import affine, changed, expected_slopes, moved, numbers, same
 
 pytestmark = pytest.mark.gpu
 
@@ -122,7 +128,11 @@ def test_standardized_channels(cupy, shape, opened, monkeypatch):
     weight, bias = rng.standard_normal((2, shape[1])).astype(np.float32)
     y, *moments = standardized(x, 1e-5, True)
     arrays = [cupy.asarray(a) for a in (x, g, weight, bias)]
-    found, *others = standardized_channels(arrays[0], 1e-5, *arrays[2:])
+    averages = [cupy.full(shape[1], 0.3, np.float32) for _ in range(2)]
+    found, *others = standardized_channels(arrays[0], 1e-5, *arrays[2:], Averages(*averages, 0.1))
+    before = np.full((2, shape[1]), 0.3, np.float32)
+    for one, other in zip(averages, moved(before, 0.1, [others[i].get() for i in (0, 2)]), strict=True):
+        assert same(one.get(), other)
     assert same(found.get(), affine(y, weight, bias), not opened)
     for one, other in zip(others, moments, strict=True):
         assert same(one.get(), other, not opened)

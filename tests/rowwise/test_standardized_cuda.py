@@ -52,15 +52,22 @@ def shape_of(x, size):
     return ChannelShape(**sizes, parts=-(-n // size), size=size)
 
 
-def forward(library, x, eps, size, weight=None, bias=None):
+def forward(library, x, eps, size, weight=None, bias=None, averages=(None, None), share=0.0):
     shape = shape_of(x, size)
     sums, squares = np.empty((2, shape.channels * shape.parts, 3))
     means, moments, y = np.empty(shape.channels), np.empty((3, shape.channels), np.float32), np.empty_like(x)
     launched(library, "sums_of_channels", 3, (x, sums), shape)
     launched(library, "squares_of_channels", 3, (x, sums, means, squares), shape)
-    arrays = x, means, squares, weight, bias, y, moments
-    launched(library, "results_of_channels", 3, arrays, eps, shape)
+    arrays = x, means, squares, weight, bias, y, moments, *averages
+    launched(library, "results_of_channels", 3, arrays, eps, 1 - share, share, shape)
     return y, *moments
+
+
+def moved(averages, share, now):
+    """Moving averages, all operations rounded to float32."""
+    old, new = np.float32(1 - share), np.float32(share)
+    with np.errstate(all="ignore"):
+        return [a * old + b * new for a, b in zip(averages, now, strict=True)]
 
 
 def affine(y, weight, bias):
@@ -141,6 +148,23 @@ def test_the_bits_of_a_cpu(shape, opened, tmp_path):
         slopes, library = expected_slopes(g, x, w, *moments[:2]), kernels(backward_source, w is not None)
         for one, other in zip(backward(library, g, x, w, *moments[:2], size), slopes, strict=True):
             assert same(one, other, not opened)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("share", [0.1, 1.0, 1e-40])
+def test_averages_move(shape, share, tmp_path):
+    rng = np.random.default_rng([*shape])
+    library, x = compiled(forward_source(TEAM, False), tmp_path), numbers(rng, shape)
+    averages = rng.standard_normal((2, shape[1])).astype(np.float32)
+    averages[:, 3], averages[:, 4] = 1e-39, -0.0
+    size = 8 if shape[0] == 2 else shape[0] * shape[2]
+    found = averages.copy()
+    _, mean, _, variance = forward(library, x, 1e-5, size, averages=found, share=share)
+    for one, other in zip(found, moved(averages, share, (mean, variance)), strict=True):
+        assert same(one, other)
+    alone = averages[0].copy()
+    forward(library, x, 1e-5, size, averages=(alone, None), share=share)
+    assert alone.tobytes() == found[0].tobytes()
 
 
 def test_zeros_keep_their_signs(tmp_path):
