@@ -29,6 +29,7 @@ from multiword.runtime.arrays import (
     quietly,
 )
 from multiword.runtime.options import integer
+from multiword.runtime.readback import anywhere
 from ozaki.arguments import check_matmul_out, in_numpy_shape, matrices_of, request_of, stacks_of
 from ozaki.execution.cache import captured_integers
 from ozaki.execution.stacks import multiply_stacks
@@ -168,7 +169,7 @@ def overflow_error(index: tuple[int, ...], value: int, dtype: np.dtype) -> Overf
 def _surely_fit(x: Array, y: Array, largest: tuple[int, int], dtype: np.dtype) -> bool:
     """Return whether a dtype holds all products of integers of these largest magnitudes."""
     limits = np.iinfo(dtype)
-    signs = any(z.dtype.kind == "i" and bool((z < 0).any()) for z in (x, y))
+    signs = any(z.dtype.kind == "i" and anywhere(z < 0) for z in (x, y))
     return x.shape[-1] * largest[0] * largest[1] <= limits.max and (limits.min < 0 or not signs)
 
 
@@ -399,7 +400,7 @@ def _check_fit(
         else:
             differs |= rest & ((1 << above - shift) - 1) != 0
             carry = rest >> (above - shift)
-    if bool(differs.any()):
+    if anywhere(differs):
         place = np.unravel_index(int(differs.ravel().argmax()), differs.shape)
         raise _Misfit(tuple(map(int, place)), x, y, origin)
 

@@ -18,6 +18,7 @@ import numpy as np
 from multiword.engines import Engine, get_engine, get_word
 from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays
 from multiword.runtime.options import exactly
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.api import accurate_dgemm
 from ozaki.arguments import factors_of
 from ozaki.nonfinite import overwrite_nonfinite
@@ -92,7 +93,7 @@ def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     x = exactly("x", as_array(x, "x"), np.float64)
     if x.ndim < 1:
         raise ValueError("x must have rows to split, got a scalar")
-    if not bool(namespace(x).isfinite(x).all()):
+    if not everywhere(namespace(x).isfinite(x)):
         raise ValueError("x must be finite")
     return _split(x, _checked_count("count", count))
 
@@ -196,7 +197,7 @@ def slice_count(a: Any, b: Any) -> int:
     """
     a, b = _operands(a, b)
     xp = namespace(a)
-    if not bool(xp.isfinite(a).all() & xp.isfinite(b).all()):
+    if not (everywhere(xp.isfinite(a)) and everywhere(xp.isfinite(b))):
         raise ValueError("a and b must be finite")
     if 0 in (*a.shape, *b.shape):
         return 0
@@ -227,7 +228,7 @@ def _slices(x: Array, bits: int) -> Iterator[tuple[Array, Array]]:
     xp = namespace(x)
     sigma = 2.0 ** (53 - bits)  # rho = 53 - bits
     tau = xp.zeros((*x.shape[:-1], 1), xp.int32)
-    while bool((x != 0).any()):
+    while anywhere(x != 0):
         mu = xp.abs(x).max(axis=-1, keepdims=True)
         tau = xp.where(mu != 0, _ceil_log2(mu), tau)  # a row that is spent keeps its last one
         scaled = xp.ldexp(x, -tau)
@@ -301,7 +302,7 @@ def _rows_slice_count(a: Array, b: Array) -> int:
     for part, exponent in _slices(a, slice_bits(k)):
         d += 1
         left_out = accurate_dgemm(xp.abs(xp.ldexp(part, exponent - tau)), be)
-        if bool(((left_out < bound) | (bound == 0)).all()):
+        if everywhere((left_out < bound) | (bound == 0)):
             break
     return d
 

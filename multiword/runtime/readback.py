@@ -71,16 +71,25 @@ def _wait_for(written: Any, memory: np.ndarray) -> None:
 
 
 def anywhere(mask: Array) -> bool:
-    """Return whether a boolean array has a True: CuPy's, by a kernel that tells the host.
+    """Return whether an array has a True, or a number other than 0: CuPy's, by a kernel that tells the host.
 
-    Copying one number from a GPU takes longer than that kernel.
+    Copying one number from a GPU takes longer than that kernel, and CuPy's own take seconds to compile.
 
     >>> anywhere(np.array([False, True]))
     True
     """
     if not is_cupy(mask):
         return bool(mask.any())
-    return _above(mask, mask.size)
+    return _above(mask if mask.dtype == bool else mask != 0, mask.size)
+
+
+def everywhere(mask: Array) -> bool:
+    """Return whether all of a boolean array is True; as `anywhere`.
+
+    >>> everywhere(np.array([False, True]))
+    False
+    """
+    return not anywhere(~mask) if is_cupy(mask) else bool(mask.all())
 
 
 def has_nan(x: Array) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, quietly
+from multiword.runtime.readback import anywhere
 from ozaki.arguments import matrices_of, request_of
 from ozaki.dask.arguments import (
     SplitEvery,
@@ -146,7 +147,7 @@ def _finished(
     differs = wide.astype(np.uint64) != total.of[0]
     for p, residue in zip(moduli[1:], total.of[1:], strict=True):
         differs |= (wide % wide.dtype.type(p)).astype(np.uint64) != residue
-    if bool(differs.any()):
+    if anywhere(differs):
         place = np.unravel_index(int(differs.reshape(-1).argmax()), differs.shape)
         value = reconstructed([int(residue[place]) for residue in total.of], moduli)
         *stack, i, j = (int(first + k) for first, k in zip(total.origin, place, strict=True))

@@ -24,6 +24,7 @@ from multiword.engines import Engine
 from multiword.engines.moduli import ResidueSystem
 from multiword.runtime.arrays import Array, namespace, quietly
 from multiword.runtime.options import exactly
+from multiword.runtime.readback import anywhere
 from ozaki import api
 from ozaki.arguments import matrices_of, request_of, result_dtype
 from ozaki.dask.arguments import (
@@ -259,7 +260,7 @@ def _scaled(
         scaled = scale(pair)[1]
     else:
         scaled = widened_product(pair, certificate(answers, request.limits).bits)
-    return replace(scaled, nonfinite=any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales))
+    return replace(scaled, nonfinite=any(anywhere(s == NONFINITE_ROW) for s in scaled.scales))
 
 
 def _finished(parts: Any, *, dtype: np.dtype, **_: Any) -> Array:

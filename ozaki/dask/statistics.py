@@ -17,6 +17,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, device_of
 from multiword.runtime.options import exactly
+from multiword.runtime.readback import everywhere
 from ozaki.dask.arguments import as_chunk
 from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.product.factor import Factor
@@ -57,7 +58,7 @@ class Side:
             return Factor(np.empty((0, 1) if self.side == 0 else (1, 0), self.dtype), self.side), True
         with np.errstate(all="ignore"):
             factor, exact = self.block(x).shifted(statistics.exact_scales, -shifts if self.side else shifts)
-        return Factor(factor.matrix, self.side), bool(exact().all())
+        return Factor(factor.matrix, self.side), everywhere(exact())
 
 
 def factor_statistics(

@@ -8,6 +8,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, namespace
 from multiword.runtime.options import exactly
+from multiword.runtime.readback import everywhere
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -39,7 +40,7 @@ def one_square(a: Any) -> Array:
 def one_hermitian(a: Any) -> Array:
     """Return one matrix that equals its conjugate transpose."""
     a = one_square(a)
-    if not bool((a == a.conj().T).all()):
+    if not everywhere(a == a.conj().T):
         raise ValueError("a must be symmetric or Hermitian: it differs from its conjugate transpose")
     return a
 
@@ -79,7 +80,7 @@ def _of_one_dtype(a: Array, b: Any, finite: bool) -> tuple[Array, Array, bool]:
 def numbers(x: Array, name: str, finite: bool = True) -> Array:
     """Return numbers as float64 or complex128, exactly."""
     x = exactly(name, x, np.complex128 if x.dtype.kind == "c" else np.float64)
-    if finite and not bool(namespace(x).isfinite(x).all()):
+    if finite and not everywhere(namespace(x).isfinite(x)):
         raise LinAlgError(f"{name} must be finite: it has an Inf or a NaN")
     return x
 

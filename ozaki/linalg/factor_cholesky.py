@@ -7,6 +7,7 @@ of A.
 from __future__ import annotations
 
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.readback import anywhere
 from ozaki.linalg.arithmetic import LEAF
 from ozaki.linalg.panels import cholesky_leaf, split
 from ozaki.linalg.products import normwise
@@ -18,7 +19,7 @@ def factored(a: Array) -> Array | None:
     """Return U with UᴴU = A, of a matrix or a stack of small ones; None if one is not positive definite."""
     if a.ndim == 3:
         upper, failed = calls.cholesky(a)
-        return None if bool(failed.any()) else upper
+        return None if anywhere(failed) else upper
     upper = a.copy(order="C")
     return namespace(a).triu(upper) if factorize(upper) else None
 

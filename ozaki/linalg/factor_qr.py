@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, backwards, namespace
 from ozaki.linalg.arithmetic import LEAF, exponents_of, larger_parts, times_powers
 from ozaki.linalg.panels import qr_panel, split
 from ozaki.linalg.products import normwise
@@ -30,7 +30,7 @@ class Reflections(NamedTuple):
     def signs(self) -> Array:
         """Return which reflections only turn a sign, of real numbers with zeros below: LAPACK makes none."""
         xp, t = namespace(self.v), self.t.diagonal()
-        return (xp.tril(self.v, -1) == 0).all(axis=0) & (t == 2)
+        return backwards(xp.tril(self.v, -1) == 0, 0).all(axis=0) & (t == 2)
 
 
 def scaled_columns(a: Array) -> tuple[Array, Array]:
@@ -39,7 +39,8 @@ def scaled_columns(a: Array) -> tuple[Array, Array]:
     The squares of such numbers neither overflow nor underflow; else no bit is changed by that. Columns of
     zeros stay as they are.
     """
-    exponents = exponents_of(larger_parts(a).max(axis=0) if len(a) else namespace(a).zeros(a.shape[1]))
+    largest = backwards(larger_parts(a), 0).max(axis=0) if len(a) else namespace(a).zeros(a.shape[1])
+    exponents = exponents_of(largest)
     return times_powers(a, -exponents), exponents
 
 

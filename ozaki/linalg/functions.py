@@ -16,6 +16,7 @@ from multiword.runtime.arrays import (
     on_host,
     where_lies,
 )
+from multiword.runtime.readback import anywhere
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
@@ -126,7 +127,7 @@ def lu_solve(
     if swaps.shape != lu.shape[:-1] or swaps.dtype.kind not in "iu":
         raise ValueError(f"piv must be integers of shape {lu.shape[:-1]}, got {swaps.dtype} of {swaps.shape}")
 
-    if bool(((swaps < 0) | (swaps >= lu.shape[-1])).any()):
+    if anywhere((swaps < 0) | (swaps >= lu.shape[-1])):
         raise ValueError(f"piv must be rows of lu, from 0 to {lu.shape[-1] - 1}")
 
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:

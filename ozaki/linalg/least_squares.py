@@ -9,6 +9,7 @@ import numpy as np
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, as_array, converted, namespace, on_device_of_arrays, quietly
+from multiword.runtime.readback import everywhere
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_qr
 from ozaki.linalg.arguments import LinAlgError, rectangular_system
@@ -58,7 +59,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     if math.isnan(share):
         raise ValueError("rcond must be a number, got NaN")
     share = share if share >= 0 else 2.0**-53
-    if not bool(xp.isfinite(matrix).all()):
+    if not everywhere(xp.isfinite(matrix)):
         raise LinAlgError("a must be finite: it has an Inf or a NaN")
     with quietly(matrix):
         k = min(m, n)
@@ -71,7 +72,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         top = int(exponents.max()) if k else 0
         sizes = svdvals(times_powers(r, exponents - top))  # of A·2**-top, which has them of R
         rank = int((sizes > share * sizes[:1]).sum())
-        if rank < k or not bool((r.diagonal() != 0).all()):
+        if rank < k or not everywhere(r.diagonal() != 0):
             x, rank = _of_least_norm(matrix, right, share)
         elif m >= n:
             x = within_range(lambda y: solved(r, y, lower=False), projected)

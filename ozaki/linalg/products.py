@@ -14,6 +14,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
+from multiword.runtime.readback import anywhere
 from ozaki.api import accurate_dgemm, accurate_zgemm
 from ozaki.arguments import factors_of, request_of
 from ozaki.execution.two_words import WIDEST_ON_CPU, WIDEST_ON_GPU, summed_words
@@ -150,7 +151,7 @@ def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int
 
 def _without_zeros(words: list[Array]) -> list[Array]:
     """The same, but for words after one of zeros, which says that nothing is left."""
-    while len(words) > 1 and not bool(words[-2].any()):
+    while len(words) > 1 and not anywhere(words[-2]):
         words.pop()
     return words
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, backwards, namespace
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg.arguments import LinAlgError
 from ozaki.linalg.arithmetic import LEAF, times_powers
 from ozaki.linalg.panels import lower_leaf, split
@@ -39,22 +40,27 @@ def within_range(solution: Callable[[Array], Array], b: Array) -> Array:
     xp = namespace(b)
     x = solution(b)
     finite = xp.isfinite(x)
-    if bool(finite.all()):
+    if everywhere(finite):
         return x
-    left = ~finite.all(axis=-2, keepdims=True) & xp.isfinite(b).all(axis=-2, keepdims=True)
+    left = ~_columns(finite) & _columns(xp.isfinite(b))
     for octaves in SMALLER:
-        if not bool(left.any()):
+        if not anywhere(left):
             break
         smaller = solution(times_powers(xp.where(left, b, 0), -octaves))
-        done = left & xp.isfinite(smaller).all(axis=-2, keepdims=True)
+        done = left & _columns(xp.isfinite(smaller))
         x = xp.where(done & ~finite, times_powers(smaller, octaves), x)
         left &= ~done
     return x
 
 
+def _columns(finite: Array) -> Array:
+    """Return which columns are finite, in all rows."""
+    return backwards(finite, -2).all(axis=-2, keepdims=True)
+
+
 def refuse(zeros: Array) -> None:
     """Raise LinAlgError where an element of a triangle's diagonal is 0."""
-    if bool(zeros.any()):
+    if anywhere(zeros):
         raise LinAlgError("Singular matrix: a is singular, an element of the diagonal of its triangle is 0")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from multiword.engines.moduli import ResidueSystem
 from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.readback import anywhere
 from ozaki.certificate.pairwise import PartialMagnitudes
 from ozaki.nonfinite import one_nan, overwrite_nonfinite
 from ozaki.product.factor import Factor
@@ -55,7 +56,7 @@ class FactorStatistics:
         exponent, scale, lost = largest
         xp = namespace(largest)
         exact = xp.where(exponent == NONFINITE, NONFINITE_ROW, xp.where(exponent == ZERO, 0, scale))
-        return cls(rows, exact.astype(xp.int32), not bool(lost.any()), dtype)
+        return cls(rows, exact.astype(xp.int32), not anywhere(lost), dtype)
 
     def merge(self, other: FactorStatistics) -> FactorStatistics:
         """Those of the same rows, with the sums over two parts of the inner dimension."""

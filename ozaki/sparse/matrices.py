@@ -13,6 +13,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, conjugated, is_cupy, namespace
 from multiword.runtime.graphs import refuse_captures
+from multiword.runtime.readback import anywhere
 
 PIECE = 1 << 17
 """Entries that are numbered together."""
@@ -138,7 +139,7 @@ class Matrix(NamedTuple):
     def _of_blocks(self) -> Iterator[Piece]:
         pointers, indices = self.indices
         self._check_ends("the sparse matrix")
-        if bool((pointers[1:] < pointers[:-1]).any()):
+        if anywhere(pointers[1:] < pointers[:-1]):
             raise ValueError("indptr of a sparse matrix must not decrease")
         r, c = self.values.shape[1:] or (1, 1)
         step, xp = max(1, PIECE // max(1, r * c)), namespace(self.values)

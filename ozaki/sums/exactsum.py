@@ -20,6 +20,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     real_parts,
 )
+from multiword.runtime.readback import anywhere
 from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import carry
@@ -562,7 +563,7 @@ def taken_words(total: ExactSum) -> Iterator[Array]:
     """Yield what is left of a finite sum, rounded, and take it away, until that is 0: the sum is used up."""
     word: Any = total.round()
     yield word
-    while bool(word.any()):
+    while anywhere(word):
         word = total.add(-word).round()
         yield word
 

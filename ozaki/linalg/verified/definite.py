@@ -17,6 +17,7 @@ from multiword.runtime.arrays import (
     on_host,
     quietly,
 )
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg import factor_cholesky
 from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import classical, words_of_product
@@ -94,7 +95,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
     with quietly(a):
         xp = namespace(a)
         diagonal = a.diagonal().real
-        if not bool((diagonal > 0).all()):
+        if not everywhere(diagonal > 0):
             unit = xp.zeros(len(a), a.dtype)
             unit[int(diagonal.argmin())] = 1
             return Definiteness(False, "witness", unit)
@@ -107,7 +108,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
         lowest = approximate("eigh", matrix)[1][:, 0]
         for x in (direction, lowest, (lowest / abs(lowest).max()).round(), null_vector(matrix)):
             witness = scaled(direction if x is None else x, -exponents)
-            if bool(witness.any()) and _form_is_not_positive(a, witness):
+            if anywhere(witness) and _form_is_not_positive(a, witness):
                 return Definiteness(False, "witness", witness)
     raise NotProvedError("neither proved to be positive definite nor disproved", np.inf, max_words, 1.0)
 
@@ -163,7 +164,7 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
             (h,) = words_of_product(half, adjoint)
             lost = apply(tail(half), apply(plus(*map(magnitude, adjoint))))
             norm = plus(from_one(h)(), apply(tail([h])), lost)
-            if bool((norm < 1).all()):
+            if everywhere(norm < 1):
                 return None
             h = (h + h.conj().T) / 2
             lower = _factor(h)

@@ -11,6 +11,7 @@ import numpy as np
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, quietly
+from multiword.runtime.readback import everywhere
 from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import one_square
 from ozaki.linalg.determinant import exact_product, nearest, ratio
@@ -138,7 +139,7 @@ def _by_factors(a: Array) -> Determinant | None:
     shift = n * exponent + int(rows.sum() + columns.sum())
     lu = matrix.copy(order="C")
     swaps = factor_lu.factorize(lu)
-    if not bool((lu.diagonal() != 0).all()):
+    if not everywhere(lu.diagonal() != 0):
         return None
     permuted = matrix[xp.asarray(swaps.rows)]
     identity = xp.eye(n, dtype=a.dtype)
@@ -193,7 +194,7 @@ def _exponential(z: complex) -> tuple[int, int]:
 
 
 def _integers(a: Array) -> bool:
-    return a.dtype.kind != "c" and bool((a == namespace(a).rint(a)).all())
+    return a.dtype.kind != "c" and everywhere(a == namespace(a).rint(a))
 
 
 def _integers_near(

@@ -7,6 +7,7 @@ from typing import Any
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.spectral import approximate
@@ -54,7 +55,7 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     a = one_hermitian(a)
     with quietly(a):
         xp = namespace(a)
-        if not bool(a.any()):  # nothing, or zeros
+        if not anywhere(a):  # nothing, or zeros
             zeros, identity = xp.zeros(len(a)), xp.eye(len(a), dtype=a.dtype)
             angle = zeros + (pi / 2 if len(a) > 1 else 0.0)  # of a cluster
             return Enclosures(zeros, zeros, zeros == 0, zeros.astype(int), (identity,), angle)
@@ -62,7 +63,7 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
         values, vectors = approximate("eigh", a)
         result = _enclosed(a, [vectors], values, lost)
         for _ in range(max_steps):
-            if bool(result.rounded.all()):
+            if everywhere(result.rounded):
                 break
             result = _enclosed(a, _refined(a, result.vectors), result.value, lost)
         return times_power(result, exponent)

@@ -8,6 +8,7 @@ import numpy as np
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly
+from multiword.runtime.readback import anywhere
 from ozaki.linalg.arguments import matrices
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.spectral import approximate
@@ -52,7 +53,7 @@ def svdvals(a: Any) -> Enclosures:
     if a.ndim != 2:
         raise np.linalg.LinAlgError(f"a must be one matrix, got shape {a.shape}")
     xp = namespace(a)
-    if not bool(a.any()):  # nothing, or zeros, which are their own singular values
+    if not anywhere(a):  # nothing, or zeros, which are their own singular values
         n = min(a.shape)
         return Enclosures(xp.zeros(n), xp.zeros(n), xp.ones(n, bool), xp.zeros(n, int))
     with quietly(a):

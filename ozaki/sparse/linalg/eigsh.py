@@ -11,6 +11,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host
 from multiword.runtime.options import integer
+from multiword.runtime.readback import anywhere
 from ozaki.api import matmul
 from ozaki.linalg import eigh
 from ozaki.linalg.residual import residual
@@ -176,7 +177,7 @@ def _start(A: Any, v0: Any) -> tuple[Array, Operator]:
         v = default_rng(0, like=like).random(a.shape[0]) - 0.5
     else:
         v = finite_vector(v0, "v0")
-    if v.size != a.shape[0] or not bool(v.any()):
+    if v.size != a.shape[0] or not anywhere(v):
         raise ValueError(f"v0 must have {a.shape[0]} numbers that are not all zero, got shape {v.shape}")
     dtype = np.result_type(np.float64, v.dtype, a.dtype)
     return v.astype(dtype), a.into(dtype)

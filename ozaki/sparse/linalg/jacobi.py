@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from multiword.runtime.arrays import namespace
+from multiword.runtime.readback import everywhere
 from ozaki.sparse.matrices import Matrix
 from ozaki.sums.groups import group_sum
 
@@ -36,7 +37,7 @@ class jacobi:
         on = namespace(values).flatnonzero(rows == columns)
         self.shape, self.diagonal = matrix.shape, group_sum(values[on], rows[on], matrix.shape[0], float)
         self.dtype = self.diagonal.dtype
-        if not bool((self.diagonal != 0).all()):
+        if not everywhere(self.diagonal != 0):
             raise ValueError("A has a zero on its diagonal")
 
     def matvec(self, x: Any) -> Any:

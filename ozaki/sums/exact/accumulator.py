@@ -21,6 +21,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import over_rows
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.rounding.digits import carry
 from ozaki.rounding.error_free import product_error
 from ozaki.sums.exact.fixed_point import (
@@ -161,7 +162,7 @@ class Superaccumulator:
             return
         carry(self.digits, DIGIT_BITS)
         last = self.digits[-1]
-        if self.end < self.range.digits and bool(((last < -_SIGNED) | (last >= _SIGNED)).any()):
+        if self.end < self.range.digits and anywhere((last < -_SIGNED) | (last >= _SIGNED)):
             self._reach(self.first, self.end + 1)
             carry(self.digits[-2:], DIGIT_BITS)
 
@@ -170,7 +171,7 @@ class Superaccumulator:
         sums = self.copy()
         sums.carry()
         nonfinite = (sums.flags & NOT_FINITE) != 0
-        if bool(nonfinite.any()):
+        if anywhere(nonfinite):
             sums.digits *= ~nonfinite
         while len(sums.digits) > 1 and _is_sign(sums.digits[-1], sums.digits[-2]):
             sums.digits[-2] += sums.digits[-1] << DIGIT_BITS
@@ -288,7 +289,7 @@ def _in_digits(integers: np.ndarray, shift: np.ndarray | int) -> tuple[np.ndarra
 
 def _is_sign(last: Array, digit: Array) -> bool:
     """Whether the last digit only tells the sign of the one before, which has a bit for it."""
-    return bool(((last == 0) & (digit < _SIGNED) | (last == -1) & (digit >= _SIGNED)).all())
+    return everywhere((last == 0) & (digit < _SIGNED) | (last == -1) & (digit >= _SIGNED))
 
 
 def digits_in_use(digits: Array) -> slice:

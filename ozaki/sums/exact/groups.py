@@ -223,8 +223,8 @@ class _Window:
             noted = noted[None]
         else:
             rest, rest_labels, noted = self._held_by_threads(x, labels)
-        self.minus_zeros = self.minus_zeros or bool(noted[:, 1].any())
-        self.outside = self.outside or bool(noted[:, 2].any())
+        self.minus_zeros = self.minus_zeros or anywhere(noted[:, 1])
+        self.outside = self.outside or anywhere(noted[:, 2])
         return rest, rest_labels
 
     def _held_by_threads(self, x: Array, labels: Array) -> tuple[Array, Array, Array]:

@@ -16,6 +16,7 @@ from multiword.formats import Format
 from multiword.rounding import product_error
 from multiword.runtime.arrays import Array, is_cupy, namespace, on_host, where_lies
 from multiword.runtime.compiled import compiled
+from multiword.runtime.readback import everywhere
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.extraction import LOOPS
 from ozaki.sums.exact.fixed_point import NAN, ORDINARY, FixedPoint
@@ -129,7 +130,7 @@ def product_words(x: Array, y: Array) -> list[Array] | None:
         size = abs(product)
         within = (size >= _SMALLEST) & (size < _LARGEST) & (abs(x) < _LARGEST) & (abs(y) < _LARGEST)
         finite = namespace(x).isfinite(x) & namespace(x).isfinite(y)
-        if not bool((within | (x == 0) | (y == 0) | ~finite).all()):
+        if not everywhere(within | (x == 0) | (y == 0) | ~finite):
             return None
         return [product, product_error(x, y, product)]
 

@@ -20,6 +20,7 @@ import numpy as np
 from multiword.public import public_in
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
+from multiword.runtime.readback import everywhere
 from ozaki.linalg.products import Words, classical, words_of_products
 from ozaki.linalg.verified.tools.preconditioner import classical_error
 from ozaki.linalg.verified.tools.solution import NotProvedError
@@ -100,7 +101,7 @@ def quotients(blocks: Sequence[tuple[Words, Array]], values: Array) -> Quotients
     correction = top / bottom
     high, low = two_sum(values, correction)
     order: Any = slice(None)
-    if not bool((high[1:] > high[:-1]).all()):
+    if not everywhere(high[1:] > high[:-1]):
         order = xp.lexsort(xp.stack((low, high)))  # of the sums: those of equal first words by their second
     lost = 8 * U * plus(of_r, abs(correction) * whole) + 8 * ETA
     bounds = plus(magnitude(r - correction * x), lost)[:, order]
@@ -149,7 +150,7 @@ def enclosed(
     epsilon = plus(norms(xp.concatenate(q.residuals), 0) / length, lost)
     ordered = xp.concatenate([others, q.high])
     index = xp.arange(len(others), len(ordered))
-    if not bool((ordered[1:] >= ordered[:-1]).all()):
+    if not everywhere(ordered[1:] >= ordered[:-1]):
         order = xp.argsort(ordered)
         ordered, index = ordered[order], xp.argsort(order)[len(others) :]
     far = xp.full(1, np.inf)

@@ -14,6 +14,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.cached import cached_property
+from multiword.runtime.readback import everywhere
 from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.verified.tools.upward import ETA, U, apply, gamma, magnitude, plus, up
 
@@ -58,7 +59,7 @@ def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)
                     noise = 2.0**octave * U * xp.asarray(rng.standard_normal(a.shape))
                     near = near + noise * (abs(a.T) + abs(a).max())
                 inverse = xp.linalg.inv(xp.asfortranarray(near)).T
-            if bool(xp.isfinite(inverse).all()):
+            if everywhere(xp.isfinite(inverse)):
                 return inverse
         except np.linalg.LinAlgError:
             pass

@@ -8,7 +8,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_host, real_parts
+from multiword.runtime.arrays import Array, backwards, namespace, on_host, real_parts
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.tools.preconditioner import Correction
 from ozaki.linalg.verified.tools.scaling import units
@@ -122,10 +123,10 @@ def _with_zeros(problem: Problem, b: Array, refined: Refined) -> Refined:
     """The same; exact in the columns with components that may be 0, where dropping the noise solves them."""
     words, error, steps = refined
     xp = namespace(error)
-    if not bool(((error > 0) & (abs(words[0]) <= error)).any()):
+    if not anywhere((error > 0) & (abs(words[0]) <= error)):
         return refined
     xs = [xp.where(abs(word) <= error, 0.0, word) for word in words]
-    (residual,) = problem.residual([x for x in xs if bool(x.any())] or xs[:1], b, 1)
+    (residual,) = problem.residual([x for x in xs if anywhere(x)] or xs[:1], b, 1)
     exact = _exact_columns_aside(problem, xs, b, residual, error) < error
     chosen = [xp.where(exact, x, word) for x, word in zip(xs, words, strict=True)]
     return Refined(chosen, xp.where(exact, 0.0, error), steps)
@@ -136,18 +137,18 @@ def _zeros_alone_are_left(error: Array, x: Array, relative: np.ndarray) -> bool:
     if (relative <= DECIDED).all():
         return False
     noise = abs(x) <= error
-    if not bool(noise.any()):
+    if not anywhere(noise):
         return False
-    return bool((relative_errors(namespace(x).where(noise, 0.0, error), x) <= DECIDED).all())
+    return everywhere(relative_errors(namespace(x).where(noise, 0.0, error), x) <= DECIDED)
 
 
 def relative_errors(error: Array, x: Array) -> np.ndarray:
     """Return by column the largest error relative to a component, if complex its smaller part, or a floor."""
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
-    floor = xp.maximum(FLOOR * reduce(xp.maximum, parts).max(axis=0), ETA)
+    floor = xp.maximum(FLOOR * backwards(reduce(xp.maximum, parts), 0).max(axis=0), ETA)
     size = xp.maximum(reduce(xp.minimum, parts), floor)
-    return on_host((error / size).max(axis=0))
+    return on_host(backwards(error / size, 0).max(axis=0))
 
 
 def _exact_columns_aside(problem: Problem, xs: list[Array], b: Array, residual: Array, error: Array) -> Array:
@@ -155,8 +156,8 @@ def _exact_columns_aside(problem: Problem, xs: list[Array], b: Array, residual: 
 
     A residual that rounds to 0 is 0 where it is a multiple of η: all that it is a sum of are.
     """
-    exact = ~residual.any(axis=0)
-    if not bool(exact.any()):
+    exact = ~backwards(residual, 0).any(axis=0)
+    if not anywhere(exact):
         return error
     xp = namespace(error)
     of_product = reduce(xp.minimum, map(units, xs)) + problem.unit()

@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, backwards, namespace
 from multiword.runtime.cached import cached_property
+from multiword.runtime.readback import everywhere
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.verified.tools.preconditioner import (
     Factored,
@@ -76,7 +77,7 @@ class Regularity:
 
     def enclose(self, reached: Array) -> Array:
         """Return a bound of |x* - x| from one of |R(b - Ax)|, both (n, m): the inequality above."""
-        worst = up((reached / self.weights[:, None]).max(axis=0))
+        worst = up(backwards(reached / self.weights[:, None], 0).max(axis=0))
         return plus(reached, self._share * worst, ETA)
 
 
@@ -212,8 +213,8 @@ def certified(r: Array, a: Array) -> Product | None:
     parts = 2.0 if a.dtype.kind == "c" else 1.0
     size_r, size_a = magnitude(r), magnitude(a)
     of_rows, of_columns = apply(size_r), apply(size_a.T)
-    e = xp.ldexp(xp.full(n, parts), xp.frexp(size_r.max(axis=1))[1])
-    f = xp.ldexp(xp.full(n, parts), xp.frexp(size_a.max(axis=0))[1])
+    e = xp.ldexp(xp.full(n, parts), xp.frexp(backwards(size_r, 1).max(axis=1))[1])
+    f = xp.ldexp(xp.full(n, parts), xp.frexp(backwards(size_a, 0).max(axis=0))[1])
 
     def truncation(bits: int, v: Array) -> Array:
         delta, epsilon = e * 2.0**-bits, f * 2.0**-bits
@@ -224,7 +225,7 @@ def certified(r: Array, a: Array) -> Product | None:
     reference = 40
     excess = largest(truncation(reference, xp.ones(n))) / GOAL
     bits = reference + max(-20, math.ceil(math.log2(excess))) if 0 < excess < math.inf else MOST_BITS + 1
-    if bits > MOST_BITS or not bool((truncation(bits, xp.ones(n)) <= GOAL).all()):
+    if bits > MOST_BITS or not everywhere(truncation(bits, xp.ones(n)) <= GOAL):
         return None
     value = multiply(r, a, bits)
     rounding = exact(value).error

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.arrays import Array, backwards, namespace, on_host, real_parts
+from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg.arithmetic import scaled_to_one
 from ozaki.linalg.verified.tools.upward import ETA, magnitude, up
 
@@ -44,7 +45,7 @@ def scaled(x: Array, exponent: Array) -> Array:
 def exactly_scaled(x: Array, exponent: Array) -> Array | None:
     """Return x·2**exponent; None where that rounds a number."""
     result = scaled(x, exponent)
-    return result if bool((scaled(result, -exponent) == x).all()) else None
+    return result if everywhere(scaled(result, -exponent) == x) else None
 
 
 def equilibrated(a: Array) -> tuple[Array, Array, Array]:
@@ -56,13 +57,13 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     xp = namespace(a)
     size = magnitude(a)
     rows, columns = xp.zeros((a.shape[0], 1)), xp.zeros((1, a.shape[1]))
-    extremes = xp.concatenate([size.max(axis=1), size.max(axis=0)])
-    if bool(extremes.min() * TAME > extremes.max()) and 1 / TAME < float(extremes.max()) < TAME:
+    extremes = on_host(xp.concatenate([backwards(size, axis).max(axis=axis) for axis in (1, 0)]))
+    if extremes.min() * TAME > extremes.max() and 1 / TAME < extremes.max() < TAME:
         return a, rows.astype(np.int32), columns.astype(np.int32)
     exponent = xp.where(size > 0, xp.frexp(size)[1].astype(np.float64), -np.inf)
     for _ in range(PASSES):
         for scale, axis in ((rows, 1), (columns, 0)):
-            largest = (exponent - rows - columns).max(axis=axis, keepdims=True)
+            largest = backwards(exponent - rows - columns, axis).max(axis=axis, keepdims=True)
             scale += xp.where(xp.isfinite(largest), largest, 0.0)
     r, c = rows.astype(np.int32), columns.astype(np.int32)
     result = exactly_scaled(a, -r - c)
@@ -79,7 +80,7 @@ def equilibrated_by_diagonal(a: Array) -> tuple[Array, Array]:
 def equilibrated_by_columns(a: Array) -> tuple[Array, Array]:
     """Return A·2**-e with columns at about 1, or as near as their numbers stay multiples of η, and e."""
     xp = namespace(a)
-    e = xp.minimum(xp.frexp(magnitude(a).max(axis=0))[1], units(a) + 1074)
+    e = xp.minimum(xp.frexp(backwards(magnitude(a), 0).max(axis=0))[1], units(a) + 1074)
     return scaled(a, -e[None]), e
 
 
@@ -89,7 +90,7 @@ def brought_to_one(a: Array) -> tuple[Array, int, float]:
     That is 0 unless B has subnormal numbers: what these are rounded by is at most η, also in complex numbers.
     """
     b, exponent = scaled_to_one(a)
-    exact = bool((scaled(b, np.int32(exponent)) == a).all())
+    exact = everywhere(scaled(b, np.int32(exponent)) == a)
     return b, exponent, 0.0 if exact else max(a.shape) * ETA
 
 
@@ -103,13 +104,13 @@ def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
     xp, rest = namespace(b), b
     parts: list[Array] = []
     exponents: list[Array] = []
-    while not parts or bool(rest.any()):
+    while not parts or anywhere(rest):
         octave = [_octaves(x) - r for x in real_parts(rest)]
-        top = reduce(xp.maximum, octave).max(axis=0, keepdims=True)
+        top = backwards(reduce(xp.maximum, octave), 0).max(axis=0, keepdims=True)
         t = xp.where((top > FAR_BELOW // 2) & (abs(top) > NEAR), top, 0).astype(np.int32)
         exponents.append(t)
         near = [e > t - SPREAD for e in octave]
-        if all(bool((x | (y == 0)).all()) for x, y in zip(near, real_parts(rest), strict=True)):
+        if all(everywhere(x | (y == 0)) for x, y in zip(near, real_parts(rest), strict=True)):
             parts.append(scaled(rest + 0.0, -r - t))  # zeros are +0 in every part
             break
         part, rest = rest.copy(), rest.copy()
@@ -128,7 +129,7 @@ def _octaves(x: Array) -> Array:
 def units(x: Array) -> Array:
     """Return by column an exponent e such that all its numbers are multiples of 2**e."""
     xp = namespace(x)
-    smallest = [xp.where(part == 0, 2.0**1000, abs(part)).min(axis=0) for part in real_parts(x)]
+    smallest = [backwards(xp.where(part == 0, 2.0**1000, abs(part)), 0).min(axis=0) for part in real_parts(x)]
     return xp.frexp(reduce(xp.minimum, smallest))[1] - 53
 
 
@@ -160,15 +161,15 @@ def unscaled_words(
 ) -> tuple[tuple[Array, ...], Array, Array | bool]:
     """Return words times 2**exponent, the error of their sum with what is lost, and where nothing is."""
     xp, exact = namespace(error), True
-    if not bool(exponent.any()):
+    if not anywhere(exponent):
         return tuple(words), error, True
     total = xp.ldexp(error, exponent)
     smaller = xp.ldexp(total, -exponent) < error
-    total = xp.where(smaller, up(total), total) if bool(smaller.any()) else total
+    total = xp.where(smaller, up(total), total) if anywhere(smaller) else total
     low = tuple(scaled(word, exponent) for word in words)
     for y, word in zip(low, words, strict=True):
         same = scaled(y, -exponent) == word
-        if not bool(same.all()):
+        if not everywhere(same):
             lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
             total, exact = xp.where(same, total, up(total + lost)), same & exact
     return low, total, exact

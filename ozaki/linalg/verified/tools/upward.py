@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, backwards, namespace
 from ozaki.linalg.products import classical
 
 U = 2.0**-53
@@ -92,7 +92,7 @@ def largest(x: Array) -> float:
 def norms(x: Array, axis: int) -> Array:
     """Return at least the 2-norms of a real array's vectors along an axis."""
     xp = namespace(x)
-    widest = x.max(axis=axis, keepdims=True)
+    widest = backwards(x, axis).max(axis=axis, keepdims=True)
     unit = xp.ldexp(xp.ones_like(widest), xp.frexp(widest)[1])
     scaled = x / unit
     squares = up((scaled * scaled).sum(axis=axis) * (1 + 2 * (x.shape[axis] + 4) * U)) + ETA

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.readback import anywhere
 from ozaki.linalg.verified.tools.upward import U, magnitude, plus, up
 
 RELATIVE = 2.0**-50
@@ -51,7 +52,7 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
     margin = rest * (1 + RELATIVE) + abs(first) * RELATIVE
     nearest = (x + (first + margin) == x) & (x + (first - margin) == x)
     zero = (size <= bound) & (bound > 0)
-    if not bool(zero.any()):
+    if not anywhere(zero):
         return x, bound, known | nearest
     where = namespace(x).where
     return where(zero, 0.0, x), where(zero, plus(bound, size), bound), known | (~zero & nearest)
