@@ -22,6 +22,11 @@ from tests.oracle import images_of
 RNG = np.random.default_rng(35)
 
 
+@pytest.fixture(autouse=True)
+def _numbers_do_not_depend_on_other_tests(monkeypatch):
+    monkeypatch.setattr("tests.residues.test_words_cuda.RNG", np.random.default_rng(35))
+
+
 def scales(rows):
     """Of rows, one of which is not finite."""
     scale = RNG.integers(-40, 60, rows).astype(np.int32)
