@@ -221,7 +221,7 @@ PARTS = (
         "What compilation takes, on a machine and in a process; version 0.1 and a later one in turns.",
         (
             ("first_calls_cpu", first_calls_section),
-            ("first_calls_h100", first_calls_section),
+            ("first_calls_h200", first_calls_section),
             ("against_h200", against_section),
             ("against_cpu", against_section),
         ),

@@ -159,7 +159,7 @@ def _solves() -> Iterator[Call]:
 
 
 def _first_calls() -> Iterator[str]:
-    data, gpu = load("first_calls_cpu"), load("first_calls_h100")
+    data, gpu = load("first_calls_cpu"), load("first_calls_h200")
     if data and gpu:
         of_gpu = {r["row"]: r for r in gpu["results"]}
         product, proof = of_gpu["product of 1024 × 1024"], of_gpu["verified solution of 1024 unknowns"]
@@ -171,7 +171,7 @@ def _first_calls() -> Iterator[str]:
             f"{number(slowest, 2)} s for a call, and {data['compile']:.0f} s for all of them, which "
             "`python -m ozaki compile` spends beforehand. A later process loads them: its first call takes "
             f"{number(min(process), 2)} to {number(max(process), 2)} s, `import ozaki` included. "
-            f"On an H100 the first product on a machine takes {number(product['machine'], 2)} s, the first "
+            f"On an H200 the first product on a machine takes {number(product['machine'], 2)} s, the first "
             f"solution with a proof {proof['machine']:.0f} s, in a later process "
             f"{number(product['process'], 2)} and {number(proof['process'], 2)} s; the same command compiles "
             "the kernels of usual calls."
