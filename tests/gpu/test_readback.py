@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multiword.runtime.arrays import put_one_nan, real_parts
-from multiword.runtime.readback import anywhere, has_nan
+from multiword.runtime.readback import anywhere, everywhere, has_nan
 
 pytestmark = pytest.mark.gpu
 
@@ -24,6 +24,35 @@ def test_a_true_anywhere(cupy, n):
     square[::2] = True
     assert not anywhere(square[1::2, ::3])
     assert anywhere(square[::2, ::3])
+
+
+@pytest.mark.parametrize("n", [0, 1, 4097])
+def test_a_mask_that_holds_everywhere(cupy, n):
+    mask = cupy.ones(n, bool)
+    assert everywhere(mask)
+    for place in {0, n // 2, n - 1} if n else ():
+        mask[place] = False
+        assert not everywhere(mask)
+        mask[place] = True
+    square = cupy.ones((30, 40), bool)
+    square[::2] = False
+    assert everywhere(square[1::2, ::3])
+    assert not everywhere(square[::2, ::3])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float64", "complex128"])
+def test_a_number_anywhere(cupy, dtype):
+    """Other than 0, of either sign: NaN and subnormal numbers are some, too."""
+    x = cupy.zeros(5000, dtype)
+    assert not anywhere(x)
+    x[7] = -x[7]
+    assert not anywhere(x)
+    numbers = {"u": [1], "i": [1, -1], "f": [5e-324, np.inf, np.nan], "c": [5e-324j, np.nan]}
+    for number in numbers[x.dtype.kind]:
+        x[4321] = number
+        assert anywhere(x)
+        assert anywhere(x[1::2])
+        assert not anywhere(x[::2])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -1,5 +1,7 @@
 """Layers of networks in a mode of everything: exact sums, for any threads, cuts and chunks."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,29 @@ def test_convolutions_of_integers_are_exact(ndim, transposed, of, monkeypatch):
             found = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
         assert calls["convolution"] == calls["convolution_backward"] == 1
         assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("gigabytes", [1, 8, 80, 141])
+def test_windows_take_a_small_share_of_a_gpus_memory(gigabytes, monkeypatch):
+    """Of float32 a 256th, but never less than on a CPU."""
+    total = gigabytes * 10**9
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=total))
+    most = convolutions._most(torch.device("cuda"))
+    assert most >= convolutions._most(torch.device("cpu")) == convolutions.WINDOWS
+    assert most == convolutions.WINDOWS or total / 300 < 4 * most <= total / 256
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("channels", [3, 6, 8, 16])
+def test_windows_are_written_out_as_they_are(channels, dtype):
+    """Of as many channels at a time as 16 bytes have, and of one."""
+    x = numbers(2, 9, 8, channels).to(dtype)
+    for start in (0, 1):
+        windows = convolutions._windows(x[start:], (3, 2), (2, 1), (1, 2), 1)
+        written = convolutions._written(windows)
+        assert written.is_contiguous()
+        assert written.dtype is dtype
+        assert torch.equal(written, windows)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
