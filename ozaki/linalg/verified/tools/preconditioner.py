@@ -16,7 +16,7 @@ from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.cached import cached_property
 from multiword.runtime.readback import everywhere
 from ozaki.linalg.products import classical, words_of_product
-from ozaki.linalg.verified.tools.upward import ETA, U, apply, gamma, magnitude, plus, up
+from ozaki.linalg.verified.tools.upward import ETA, U, apply, compiled_for, gamma, magnitude, plus, up
 
 Correction = tuple[Array, Callable[[], Array]]
 
@@ -84,7 +84,13 @@ class Single:
         d = classical(self.r, first)
 
         def bound() -> Array:
-            lost = plus(magnitude(first) * up(classical_error(self.r) + 2 * U), TINY)  # with the `tail`
+            factor = up(classical_error(self.r) + 2 * U)  # with the `tail`
+            if (loops := compiled_for(first, d)) is not None:
+                lost, result = np.empty_like(first), np.empty_like(d)
+                loops.widened(first, factor, TINY, lost)
+                loops.reached(d, classical(self.size, lost), self.size.shape[1], result)
+                return result
+            lost = plus(magnitude(first) * factor, TINY)
             return plus(magnitude(d), apply(self.size, lost), 8 * len(d) * ETA)
 
         return d, bound

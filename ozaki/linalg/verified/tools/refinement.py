@@ -13,7 +13,7 @@ from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.tools.preconditioner import Correction
 from ozaki.linalg.verified.tools.scaling import units
-from ozaki.linalg.verified.tools.upward import ETA
+from ozaki.linalg.verified.tools.upward import ETA, compiled_for
 from ozaki.linalg.verified.tools.words import renormalized
 
 DECIDED = 2.0**-66
@@ -79,7 +79,7 @@ def refine(problem: Problem, b: Array) -> Refined:
     for step in range(MOST_STEPS):
         d, bound = problem.correction(residual)
         if not step:
-            best = Refined([namespace(b).zeros_like(d)], namespace(b).full(d.shape, np.inf), 0)
+            best = Refined([namespace(b).zeros(d.shape, d.dtype)], namespace(b).full(d.shape, np.inf), 0)
         elif step > 1 or (relative_errors(abs(d), xs[0]) <= DECIDED).any():  # no bound is below |d|
             error = _exact_columns_aside(problem, xs, right, residual[0], bound())
             relative = relative_errors(error, xs[0])
@@ -103,8 +103,8 @@ def refine(problem: Problem, b: Array) -> Refined:
 def _with_columns(best: Refined, left: np.ndarray, refined: Refined, chosen: np.ndarray) -> Refined:
     """The best so far, written over with the chosen ones of the columns that were left."""
     words, error, _ = best
-    if chosen.sum() in (0, error.shape[1]):
-        return refined if chosen.any() else best
+    if (count := np.count_nonzero(chosen)) in (0, error.shape[1]):
+        return refined if count else best
     words = [*words, *(namespace(error).zeros_like(words[0]) for _ in refined.words[len(words) :])]
     columns = namespace(error).asarray(left[chosen])
     parts = _columns([*refined.words, refined.error], chosen)
@@ -123,13 +123,20 @@ def _with_zeros(problem: Problem, b: Array, refined: Refined) -> Refined:
     """The same; exact in the columns with components that may be 0, where dropping the noise solves them."""
     words, error, steps = refined
     xp = namespace(error)
-    if not anywhere((error > 0) & (abs(words[0]) <= error)):
+    if not _may_vanish(error, words[0]):
         return refined
     xs = [xp.where(abs(word) <= error, 0.0, word) for word in words]
     (residual,) = problem.residual([x for x in xs if anywhere(x)] or xs[:1], b, 1)
     exact = _exact_columns_aside(problem, xs, b, residual, error) < error
     chosen = [xp.where(exact, x, word) for x, word in zip(xs, words, strict=True)]
     return Refined(chosen, xp.where(exact, 0.0, error), steps)
+
+
+def _may_vanish(error: Array, x: Array) -> bool:
+    """Whether a component within its error of x may be 0, and is not known to be."""
+    if (loops := compiled_for(error, x)) is not None:
+        return bool(loops.may_vanish(error, x))
+    return anywhere((error > 0) & (abs(x) <= error))
 
 
 def _zeros_alone_are_left(error: Array, x: Array, relative: np.ndarray) -> bool:
@@ -144,6 +151,10 @@ def _zeros_alone_are_left(error: Array, x: Array, relative: np.ndarray) -> bool:
 
 def relative_errors(error: Array, x: Array) -> np.ndarray:
     """Return by column the largest error relative to a component, if complex its smaller part, or a floor."""
+    if (loops := compiled_for(error, x)) is not None:
+        scratch, largest = np.empty((2, x.shape[1]))
+        loops.relative_errors(error, x, scratch, largest)
+        return largest
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
     floor = xp.maximum(FLOOR * backwards(reduce(xp.maximum, parts), 0).max(axis=0), ETA)
@@ -156,6 +167,9 @@ def _exact_columns_aside(problem: Problem, xs: list[Array], b: Array, residual: 
 
     A residual that rounds to 0 is 0 where it is a multiple of η: all that it is a sum of are.
     """
+    loops = compiled_for(residual)
+    if loops is not None and not loops.has_zero_column(residual):
+        return error
     exact = ~backwards(residual, 0).any(axis=0)
     if not anywhere(exact):
         return error

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from multiword.runtime.arrays import Array, backwards, namespace
 from multiword.runtime.cached import cached_property
 from multiword.runtime.readback import everywhere
@@ -37,7 +39,17 @@ from ozaki.linalg.verified.tools.preconditioner import (
 )
 from ozaki.linalg.verified.tools.singular import null_vector
 from ozaki.linalg.verified.tools.solution import NotProvedError, SingularError
-from ozaki.linalg.verified.tools.upward import ETA, U, apply, from_one, largest, magnitude, plus, up
+from ozaki.linalg.verified.tools.upward import (
+    ETA,
+    U,
+    apply,
+    compiled_for,
+    from_one,
+    largest,
+    magnitude,
+    plus,
+    up,
+)
 
 ENOUGH = 0.5
 """A contraction with which refinement converges well: with a larger one the next tier is tried."""
@@ -53,10 +65,11 @@ MOST_BITS = 80
 
 
 class Product(NamedTuple):
-    """A computed RA, and a function with |RA - value|·v <= error(v)."""
+    """A computed RA, a function with |RA - value|·v <= error(v), and that of ones, where it is known."""
 
     value: Array
     error: Callable[[Array], Array]
+    of_ones: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,10 @@ class Regularity:
 
     def enclose(self, reached: Array) -> Array:
         """Return a bound of |x* - x| from one of |R(b - Ax)|, both (n, m): the inequality above."""
+        if (loops := compiled_for(reached)) is not None:
+            result, scratch = np.empty_like(reached), np.empty(reached.shape[1])
+            loops.enclose(reached, self.weights, self._share, scratch, result)
+            return result
         worst = up(backwards(reached / self.weights[:, None], 0).max(axis=0))
         return plus(reached, self._share * worst, ETA)
 
@@ -93,8 +110,9 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
     proof, count, condition = None, 0, math.inf
     if r is not None:
         single = Single(r)
-        condition = largest(apply(single.size, apply(magnitude(a))))
-        for tier, preconditioner, product in _attempts(a, single, condition, max_words):
+        reach = apply(single.size, apply(magnitude(a)))
+        condition = largest(reach)
+        for tier, preconditioner, product in _attempts(a, single, condition, max_words, reach):
             contraction, weights, image = _contraction(product)
             count = preconditioner.count
             if contraction < best:
@@ -116,12 +134,15 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
 
 
 def _attempts(
-    a: Array, single: Single, condition: float, max_words: int
+    a: Array, single: Single, condition: float, max_words: int, reach: Array | None = None
 ) -> Iterator[tuple[str, Preconditioner, Product]]:
-    """Yield the preconditioners of the tiers and the products RA, each computed only when it is asked for."""
+    """Yield the preconditioners of the tiers and the products RA, each computed only when it is asked for.
+
+    reach : |R||A|e, if it is known.
+    """
     r = single.r
     if classical_error(a) * condition < ENOUGH:
-        yield "native", single, _native(r, a)
+        yield "native", single, _native(r, a, reach)
     if U * condition < HOPELESS:
         yield from _certified(r, a)
     words = words_of_product([r], [a], words=min(max_words, 2))
@@ -170,27 +191,31 @@ def _contraction(product: Product) -> tuple[float, Array, Array]:
     """Return γ, v and an upper bound of |G|v with G = I - RA and |G|v <= γv, for the best of a few v."""
     xp, n = namespace(product.value), len(product.value)
     of_g = from_one(product.value)
-    v, best = xp.ones(n), (math.inf, xp.ones(n), xp.ones(n))
+    v, error = xp.ones(n), product.of_ones
+    best = math.inf, v, v
     for _ in range(4):  # of the power method for the largest eigenvalue of |G|
-        image = plus(of_g(v), product.error(v))
+        image = plus(of_g(v), product.error(v) if error is None else error)
         factor = largest(up(image / v))
         if factor < best[0]:
             best = factor, v, image
         if factor < ENOUGH or not math.isfinite(factor):
             break
-        v = image / image.max() + 2.0**-20
+        v, error = image / image.max() + 2.0**-20, None
     return best
 
 
-def _native(r: Array, a: Array) -> Product:
-    """RA by a classical product: |fl(RA) - RA|v <= f·|R|(|A|v) + nη·max v."""
+def _native(r: Array, a: Array, reach: Array | None = None) -> Product:
+    """RA by a classical product: |fl(RA) - RA|v <= f·|R|(|A|v) + nη·max v; reach: |R||A|e, if known."""
     size, of_inverse, n = magnitude(a), magnitude(r), len(a)
     factor = classical_error(a)
 
     def error(v: Array) -> Array:
-        return plus(apply(of_inverse, apply(size, v)) * factor, 8 * n * n * ETA * v.max())
+        return bound(apply(of_inverse, apply(size, v)), v.max())
 
-    return Product(classical(r, a), error)
+    def bound(reached: Array, most: float) -> Array:
+        return plus(reached * factor, 8 * n * n * ETA * most)
+
+    return Product(classical(r, a), error, None if reach is None else bound(reach, 1.0))
 
 
 def exact(product: Array) -> Product:

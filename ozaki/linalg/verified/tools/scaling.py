@@ -12,7 +12,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, backwards, namespace, on_host, real_parts
 from multiword.runtime.readback import anywhere, everywhere
 from ozaki.linalg.arithmetic import scaled_to_one
-from ozaki.linalg.verified.tools.upward import ETA, magnitude, up
+from ozaki.linalg.verified.tools.upward import ETA, compiled_for, magnitude, up
 
 T = TypeVar("T", bound=Any)
 
@@ -54,12 +54,10 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     The largest magnitudes of rows and columns become about 1 (Ruiz, A scaling algorithm to equilibrate both
     rows and columns norms in matrices). Nothing is scaled where some element could not be exactly.
     """
-    xp = namespace(a)
-    size = magnitude(a)
-    rows, columns = xp.zeros((a.shape[0], 1)), xp.zeros((1, a.shape[1]))
-    extremes = on_host(xp.concatenate([backwards(size, axis).max(axis=axis) for axis in (1, 0)]))
-    if extremes.min() * TAME > extremes.max() and 1 / TAME < extremes.max() < TAME:
-        return a, rows.astype(np.int32), columns.astype(np.int32)
+    xp, (m, n) = namespace(a), a.shape
+    if _is_tame(a):
+        return a, xp.zeros((m, 1), np.int32), xp.zeros((1, n), np.int32)
+    size, rows, columns = magnitude(a), xp.zeros((m, 1)), xp.zeros((1, n))
     exponent = xp.where(size > 0, xp.frexp(size)[1].astype(np.float64), -np.inf)
     for _ in range(PASSES):
         for scale, axis in ((rows, 1), (columns, 0)):
@@ -68,6 +66,15 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     r, c = rows.astype(np.int32), columns.astype(np.int32)
     result = exactly_scaled(a, -r - c)
     return (a, 0 * r, 0 * c) if result is None else (result, r, c)
+
+
+def _is_tame(a: Array) -> bool:
+    """Whether the largest magnitudes of rows and columns are near one another, and near 1."""
+    if (loops := compiled_for(a)) is not None:
+        return bool(loops.is_tame(a, np.empty(a.shape[1])))
+    size = magnitude(a)
+    extremes = on_host(namespace(a).concatenate([backwards(size, axis).max(axis=axis) for axis in (1, 0)]))
+    return bool(extremes.min() * TAME > extremes.max() and 1 / TAME < extremes.max() < TAME)
 
 
 def equilibrated_by_diagonal(a: Array) -> tuple[Array, Array]:
@@ -101,6 +108,11 @@ def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
     numbers of a column are farther apart than float64 numbers can be: then a part has those within `SPREAD`
     octaves.
     """
+    if (loops := compiled_for(b)) is not None:
+        t = np.empty((1, b.shape[1]), np.int32)
+        far = loops.right_octaves(b, r, t)
+        if far >= 0:  # zeros are +0
+            return (scaled(b + 0.0, -r - t) if far else b + 0.0), t
     xp, rest = namespace(b), b
     parts: list[Array] = []
     exponents: list[Array] = []

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, backwards, namespace
+from multiword.runtime.compiled import compiled
 from ozaki.linalg.products import classical
 
 U = 2.0**-53
 ETA = 2.0**-1074
 
+FORM = "ozaki.linalg.verified.tools.loops_numba"
 
 _SLIGHTLY_MORE, _ETA = np.array(1 + 2 * U), np.array(ETA)
 """As arrays, so that NumPy makes none of them each time."""
@@ -35,6 +37,14 @@ def up(x: Any) -> Any:
     if type(x) is np.ndarray:
         return x * _SLIGHTLY_MORE + _ETA
     return x * (1 + 2 * U) + ETA
+
+
+def compiled_for(*arrays: Array) -> Any:
+    """Return the module of compiled steps, if all arrays are NumPy's, of real numbers; else None."""
+    for x in arrays:
+        if type(x) is not np.ndarray or x.dtype.char != "d":
+            return None
+    return compiled(FORM)
 
 
 def plus(*terms: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, real_parts
 from multiword.runtime.readback import anywhere
-from ozaki.linalg.verified.tools.upward import U, magnitude, plus, up
+from ozaki.linalg.verified.tools.upward import U, compiled_for, magnitude, plus, up
 
 RELATIVE = 2.0**-50
 """More than what a few roundings lose."""
@@ -19,7 +21,12 @@ def renormalized(words: Sequence[Array], count: int) -> list[Array]:
     Two error-free passes of VecSum (Ogita, Rump and Oishi, Accurate sum and dot product, algorithm 4.3).
     What is dropped is not lost where the next residual is exact.
     """
-    return _vector_sum(_vector_sum(words))[:count]
+    loops = compiled_for(*words) if len(words) > 1 else None
+    if loops is None:
+        return _vector_sum(_vector_sum(words))[:count]
+    stack = np.array(words)
+    loops.renormalize(stack.reshape(len(words), -1))
+    return list(stack[:count])
 
 
 def _vector_sum(words: Sequence[Array]) -> list[Array]:
@@ -42,7 +49,13 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
         (real, of_real, sure), (imaginary, of_imaginary, both) = (rounded(part, error) for part in parts)
         xp = namespace(real)
         return real + 1j * imaginary, up(xp.hypot(of_real, of_imaginary) * (1 + 8 * U)), sure & both
-    x, first, *low = _vector_sum(_vector_sum(words if len(words) > 1 else [*words, 0 * words[0]]))
+    words = words if len(words) > 1 else [*words, 0 * words[0]]
+    if (loops := compiled_for(error, *words)) is not None:
+        value, bound, sure = np.empty(error.shape), np.empty(error.shape), np.empty(error.shape, bool)
+        flat = (x.reshape(-1) for x in (error, value, bound, sure))
+        loops.rounded(np.array(words).reshape(len(words), -1), *flat)
+        return value, bound, sure
+    x, first, *low = _vector_sum(_vector_sum(words))
     rest = plus(error, *map(magnitude, low))
     known = error == 0  # then x is RN(x + first), also half way between two numbers
     for word in low:
