@@ -80,20 +80,21 @@ def refine(problem: Problem, b: Array) -> Refined:
         d, bound = problem.correction(residual)
         if not step:
             best = Refined([namespace(b).zeros(d.shape, d.dtype)], namespace(b).full(d.shape, np.inf), 0)
-        elif step > 1 or (relative_errors(abs(d), xs[0]) <= DECIDED).any():  # no bound is below |d|
+        elif step > 1 or np.count_nonzero(relative_errors(abs(d), xs[0]) <= DECIDED):  # no bound is below |d|
             error = _exact_columns_aside(problem, xs, right, residual[0], bound())
             relative = relative_errors(error, xs[0])
             if not tried and _zeros_alone_are_left(error, xs[0], relative):
                 tried, (xs, error, _) = True, _with_zeros(problem, right, Refined(xs, error, step))
                 relative = relative_errors(error, xs[0])
             before, decided = smallest[left], relative <= DECIDED
-            stalls = 0 if (relative < 0.5 * before).any() else stalls + 1
+            count = np.count_nonzero(decided)
+            stalls = 0 if np.count_nonzero(relative < 0.5 * before) else stalls + 1
             best = _with_columns(best, left, Refined(xs, error, step), relative < before)
             smallest[left] = np.fmin(before, relative)
-            if decided.all() or (stalls and words >= problem.most_words) or stalls > MOST_STALLS:
+            if count == len(decided) or (stalls and words >= problem.most_words) or stalls > MOST_STALLS:
                 break
             words += stalls > 0
-            if decided.any():
+            if count:
                 left, (right, d, *xs) = left[~decided], _columns([right, d, *xs], ~decided)
         xs = renormalized([*xs, d], words)
         residual = problem.residual(xs, right, problem.residual_words)
@@ -141,12 +142,10 @@ def _may_vanish(error: Array, x: Array) -> bool:
 
 def _zeros_alone_are_left(error: Array, x: Array, relative: np.ndarray) -> bool:
     """Whether all is decided but components that may be 0, of which there are some."""
-    if (relative <= DECIDED).all():
+    if (relative <= DECIDED).all() or not _may_vanish(error, x):
         return False
-    noise = abs(x) <= error
-    if not anywhere(noise):
-        return False
-    return everywhere(relative_errors(namespace(x).where(noise, 0.0, error), x) <= DECIDED)
+    others = namespace(x).where(abs(x) <= error, 0.0, error)
+    return bool((relative_errors(others, x) <= DECIDED).all())
 
 
 def relative_errors(error: Array, x: Array) -> np.ndarray:
