@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from multiword.runtime.arrays import Array, backwards, namespace, on_host, real_parts
-from multiword.runtime.readback import anywhere, everywhere
+from multiword.runtime.readback import anywhere
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.tools.preconditioner import Correction
 from ozaki.linalg.verified.tools.scaling import units
