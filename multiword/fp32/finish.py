@@ -16,7 +16,7 @@ from multiword.fp32.bounds import AMPLIFICATION
 from multiword.fp32.measure import FAILED, Flags, exact_bits
 from multiword.fp32.split import SplitOperands
 from multiword.runtime.arrays import Array, is_cupy
-from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.kernels import Kernel, Struct, members, pointers
 
 
 class Finish(Struct):
@@ -95,7 +95,7 @@ def finish(
         if p.size:
             (m, n), rows = p.shape, 32
             how = _parameters(p, split, out, alpha, beta, c, limit)
-            of = (np.uint64(0),) * 2 if split is None else (split.left.of, split.right.of)
+            of = pointers(None, None) if split is None else (split.left.of, split.right.of)
             constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": rows}
             FINISH((-(-n // 512) * -(-m // rows),), (128,), (how, *of), **constants)
         return

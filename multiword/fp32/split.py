@@ -30,7 +30,7 @@ from multiword.fp32.measure import (
 from multiword.fp32.schemes import Scheme
 from multiword.rounding import ROUNDINGS, round_to
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.kernels import Kernel, Struct, members, pointers
 
 SMALL = 2.0**-12
 """fp16: y below this loses more than 2^-24 of itself in two words (it loses up to 2^-36)."""
@@ -242,6 +242,6 @@ def _split_on_device(
     options = {"step": scheme.step, "scaled": scheme.scaled_lines}
     parameters = Splitting(flags=vectors.flags, report=report, **pairs, **sizes, **options)
     blocks = sum(-(-count // GROUP) for count in counts) * chunks
-    optional = [np.uint64(0) if x is None else x for x in (xs[1], vectors.weights)]
+    optional = pointers(xs[1], vectors.weights)
     SPLIT((blocks,), (256,), (xs[0], optional[0], *words, optional[1], parameters), **constants)
     return words

@@ -184,6 +184,15 @@ class Struct(ctypes.Structure):
         return f'\nstatic_assert(sizeof({name}) == {ctypes.sizeof(cls)}, "{name}");\n'
 
 
+def pointers(*arrays: Array | None) -> list[Any]:
+    """Return what a kernel takes for pointers: the arrays, and null for None.
+
+    >>> pointers(None)
+    [np.uint64(0)]
+    """
+    return [np.uint64(0) if x is None else x for x in arrays]
+
+
 def members(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
     """Return the members of a struct that share a type, as C declares them.
 

@@ -15,17 +15,18 @@ from multiword.runtime.kernels import Kernel
 _THREADS, _EACH, _MOST_BLOCKS = 256, 16, 1 << 11
 """Threads of a block that looks for words, how many each has at least, and blocks at most."""
 
-_WORDS: dict[str, dict[str, Any]] = {
-    "bool": {"WORD": "unsigned char", "MAGNITUDE": "0xff", "LIMIT": 0},
-    "float16": {"WORD": "unsigned short", "MAGNITUDE": "0x7fff", "LIMIT": "0x7c00"},
-    "bfloat16": {"WORD": "unsigned short", "MAGNITUDE": "0x7fff", "LIMIT": "0x7f80"},
-    "float32": {"WORD": "unsigned", "MAGNITUDE": "0x7fffffff", "LIMIT": "0x7f800000"},
-    "float64": {"WORD": "long long", "MAGNITUDE": "0x7fffffffffffffff", "LIMIT": "0x7ff0000000000000"},
+_SOUGHT: dict[bool | str, dict[str, Any]] = {
+    True: {"WORD": "unsigned char", "SOUGHT": "word != 0"},
+    False: {"WORD": "unsigned char", "SOUGHT": "word == 0"},
+    "float16": {"WORD": "unsigned short", "SOUGHT": "(word & 0x7fff) > 0x7c00"},
+    "bfloat16": {"WORD": "unsigned short", "SOUGHT": "(word & 0x7fff) > 0x7f80"},
+    "float32": {"WORD": "unsigned", "SOUGHT": "(word & 0x7fffffff) > 0x7f800000"},
+    "float64": {"WORD": "long long", "SOUGHT": "(word & 0x7fffffffffffffff) > 0x7ff0000000000000"},
 }
-"""What is looked for: True, and NaN, which are above Inf."""
+"""What is looked for in an array: True, False, or NaN of a dtype, whose magnitude is above that of Inf."""
 
 _ANYWHERE = Kernel(
-    "anywhere", Path(__file__).with_name("anywhere.cu"), tuple(_WORDS.values()), equals="numpy.any"
+    "anywhere", Path(__file__).with_name("anywhere.cu"), tuple(_SOUGHT.values()), equals="numpy.any"
 )
 
 
@@ -80,7 +81,7 @@ def anywhere(mask: Array) -> bool:
     """
     if not is_cupy(mask):
         return bool(mask.any())
-    return _above(mask if mask.dtype == bool else mask != 0, mask.size)
+    return _has(mask if mask.dtype == bool else mask != 0, mask.size, True)
 
 
 def everywhere(mask: Array) -> bool:
@@ -89,7 +90,7 @@ def everywhere(mask: Array) -> bool:
     >>> everywhere(np.array([False, True]))
     False
     """
-    return not anywhere(~mask) if is_cupy(mask) else bool(mask.all())
+    return not _has(mask, mask.size, False) if is_cupy(mask) else bool(mask.all())
 
 
 def has_nan(x: Array) -> bool:
@@ -102,14 +103,14 @@ def has_nan(x: Array) -> bool:
         return False
     if not is_cupy(x):
         return bool(np.isnan(x).any())
-    return _above(x, x.size * (1 + (x.dtype.kind == "c")))
+    return _has(x, x.size * (1 + (x.dtype.kind == "c")), x.real.dtype.name)
 
 
-def _above(x: Array, words: int) -> bool:
+def _has(x: Array, words: int, sought: bool | str) -> bool:
     refuse_captures("what depends on an array's numbers")
     if not (x.flags.c_contiguous or x.flags.f_contiguous):
         x = namespace(x).ascontiguousarray(x)
     told, blocks = Readback(1, np.int32), min(-(-words // (_THREADS * _EACH)), _MOST_BLOCKS)
-    _ANYWHERE((blocks,), (_THREADS,), (x, np.int64(words), told.address), **_WORDS[x.real.dtype.name])
+    _ANYWHERE((blocks,), (_THREADS,), (x, np.int64(words), told.address), **_SOUGHT[sought])
     told.send()
     return bool(told.look()[0])

@@ -19,7 +19,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import refuse_captures
-from multiword.runtime.kernels import block_memory, expanded, from_text
+from multiword.runtime.kernels import block_memory, expanded, from_text, pointers
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
 from ozaki.tuning import SHORT_ROW
@@ -39,7 +39,6 @@ _FOR_FEW = 2
 _LISTED = 1 << 16
 """Rows that are listed at most (`LISTED` of `team.cuh`): where more are in doubt, all are computed."""
 
-_NONE = np.uint64(0)
 
 _FEW_SHORT = 4096
 """Rows beyond which a thread has one of fewer than SHORT_ROW numbers."""
@@ -122,7 +121,7 @@ def _at_once(kind: str, rows: Array, out: Array, listed: Array | None) -> None:
         team, teams = MOST_THREADS, 1
     kernel = _kernel("rows", kind, rows.dtype, team, rows.data.device_id)
     shared = 8 * teams * n if kind in _SOFTMAX and n <= MOST_IN_REGISTERS else 0
-    arguments = (rows, out, _NONE if listed is None else listed, *map(np.int64, (count, n, shared > 0)))
+    arguments = (rows, out, *pointers(listed), *map(np.int64, (count, n, shared > 0)))
     most = _MOST_BLOCKS if listed is None else _FOR_FEW * multiprocessors()
     kernel((min(-(-count // teams), most),), (team * teams,), arguments, shared_mem=shared)
 

@@ -10,12 +10,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import refuse_captures
-from multiword.runtime.kernels import expanded, from_text
+from multiword.runtime.kernels import expanded, from_text, pointers
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
 from ozaki.rowwise.cuda import MOST_IN_REGISTERS, launch_teams, team_of
-
-_NONE = np.uint64(0)
 
 
 def run(
@@ -38,7 +36,7 @@ def run(
     refuse_captures("functions of rows")
     rows = xp.ascontiguousarray(rows)
     out = empty_result(rows, (count, 1) if kind == "inverse_deviation" else rows.shape, rows.dtype)
-    arrays = [_NONE if x is None else x for x in (weight, bias)], moments or (_NONE, _NONE)
+    arrays = pointers(weight, bias), pointers(*(moments or (None, None)))
     sizes = np.int64(count), np.int64(n), np.float64(eps)
     team, numbers = team_of(n)
     given = weight is not None, bias is not None, moments is not None

@@ -14,13 +14,11 @@ from multiword.runtime.arrays import Array, is_cupy, quietly
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import empty_result
 from ozaki.rowwise import api, norms_cuda, standardized_cuda
-from ozaki.rowwise.standardized_cuda import Averages
+from ozaki.rowwise.standardized_cuda import NO_AVERAGES, Averages
 from ozaki.sums import api as sums
 from ozaki.sums.statistics import var
 
 LOOPS = "ozaki.rowwise.norms_numba"
-
-NO_AVERAGES = Averages(None, None, 0.0)
 
 _FLOAT32 = np.dtype(np.float32)
 

@@ -15,7 +15,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import refuse_captures
-from multiword.runtime.kernels import Struct, expanded, from_text, members
+from multiword.runtime.kernels import Struct, expanded, from_text, members, pointers
 from multiword.runtime.memory import empty_result
 from ozaki.elementary.cuda import device_functions
 
@@ -31,8 +31,6 @@ _PARTS, _LEAST_PART, _BLOCKS = 8, 4096, 16
 _SUM = 3
 """float64 numbers of a sum of a part."""
 
-_NONE = np.uint64(0)
-
 
 class Averages(NamedTuple):
     """Moving averages of means and variances, contiguous, and the share of what is new in them."""
@@ -40,6 +38,9 @@ class Averages(NamedTuple):
     mean: Array | None
     variance: Array | None
     share: float
+
+
+NO_AVERAGES = Averages(None, None, 0.0)
 
 
 class ChannelShape(Struct):
@@ -61,7 +62,7 @@ def standardize(
     sums, squares = xp.empty(per_part), xp.empty(per_part)
     means, moments = xp.empty(shape.channels), empty_result(x, (3, shape.channels), x.dtype)
     y = empty_result(x, x.shape, x.dtype)
-    affine, moved = ([_NONE if a is None else a for a in pair] for pair in ((weight, bias), averages[:2]))
+    affine, moved = pointers(weight, bias), pointers(*averages[:2])
     numbers = map(np.float64, (eps, 1 - averages.share, averages.share))
     launch("sums_of_channels", x, sums)
     launch("squares_of_channels", x, sums, means, squares)
@@ -81,7 +82,7 @@ def slopes(
     sums = namespace(x).empty((4, shape.channels * shape.parts, _SUM))
     of_x = empty_result(x, x.shape, x.dtype)
     of_weight, of_bias = (empty_result(x, (shape.channels,), x.dtype) for _ in range(2))
-    arguments = g, x, *(_NONE if a is None else a for a in (weight, mean)), scale, sums
+    arguments = g, x, *pointers(weight, mean), scale, sums
     launch("sums_of_slopes", *arguments)
     launch("slopes_of_channels", *arguments, of_x, of_weight, of_bias)
     return of_x, of_weight, of_bias

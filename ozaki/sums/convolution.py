@@ -19,7 +19,6 @@ from multiword.runtime.arrays import (
 )
 from multiword.runtime.compiled import compiled
 from multiword.runtime.options import check_choice
-from multiword.runtime.readback import everywhere
 from ozaki.public import public
 from ozaki.rounding.conversion import joined
 from ozaki.sums.api import dot
@@ -137,7 +136,7 @@ def _windows(x: Array, size: int) -> Array:
 
 def _complete(a: Array, v: Array, before: int, result: Array) -> None:
     """Add up what is undecided; so are zeros at the ends, whose sign padding may have changed."""
-    if result.dtype.kind == "f" and not is_cupy(result) and everywhere(abs(result) > 0):
+    if result.dtype.kind == "f" and not is_cupy(result) and bool((abs(result) > 0).all()):
         return
     xp, n, m = namespace(a), a.size, v.size
     inside, undecided = slice(before, before + n - m + 1), result != result

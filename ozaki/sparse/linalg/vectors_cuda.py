@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.kernels import Kernel
+from multiword.runtime.kernels import Kernel, pointers
 from multiword.runtime.readback import Readback
 from ozaki.sparse.products_cuda import LIMITS
 
@@ -48,7 +48,7 @@ def enclosed_dots(x: Array, y: Array, z: Array | None = None) -> list[float]:
     free = _rooms[x.data.device_id]
     room = free.pop() if free else _Room()
     blocks = min(_BLOCKS, -(-x.size // _THREADS))
-    third, n = np.uint64(0) if z is None else z, np.int64(x.size)
+    (third,), n = pointers(z), np.int64(x.size)
     arguments = (x, y, third, n, room.sums, room.ticket, room.results.address)
     _dots((blocks,), (_THREADS,), arguments)
     room.results.send()

@@ -22,7 +22,6 @@ from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, to_
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import empty_beside
-from multiword.runtime.readback import everywhere
 from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, flags_of
 
 INNER, INNER_ON_GPU = 1 << 13, 1 << 16
@@ -121,7 +120,7 @@ def _places(x: np.ndarray) -> Places:
         loops.places(*_matrix(x), found, np.empty(x.shape[1]))
         return Places.found(*found.tolist())
     numbers = x[np.isfinite(x) & (x != 0)]
-    finite = everywhere(np.isfinite(x))
+    finite = bool(np.isfinite(x).all())
     if not numbers.size:
         return Places(0, 0, finite)
     fraction, exponent = np.frexp(numbers)

@@ -14,7 +14,6 @@ import numpy as np
 
 from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
-from multiword.runtime.readback import anywhere, everywhere
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous, readable, zero_flags
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, FixedPoint, Rounding, flagged, flags_of
@@ -139,7 +138,7 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
         if unsafe or k == fitting:
             if not all_finite:
                 finite = np.logical_and.reduce([np.isfinite(x) for x in xs])
-                if not (all_finite := everywhere(finite)):
+                if not (all_finite := bool(finite.all())):
                     others = [np.where(finite, x, x.dtype.type(0)) for x in xs]
                     return (*_in_windows(others, exact)[:2], True) if exact else (0, 0, True)
             outside.add([x[start : start + skip] for x in xs])
@@ -182,7 +181,7 @@ class _Outside:
         loops, digits = compiled(LOOPS), np.zeros(_DIGITS_OF_NUMBERS, np.int64)
         loops.loop(loops.unbinned, np.dtype(np.float64))(self.memory, digits)
         value = int.from_bytes(digits.astype("<i4").tobytes(), "little", signed=True)
-        return value, anywhere(self.memory[:, EXPONENTS - 1 :: EXPONENTS])
+        return value, bool(self.memory[:, EXPONENTS - 1 :: EXPONENTS].any())
 
 
 def _zero_flags(xs: list[np.ndarray], sign: int, value: int) -> int:
