@@ -108,6 +108,7 @@ def test_scales():
         rows = rng.integers(-1000, 1000, (n, 1)).astype(np.int32)
         for b, r in product((x, x * 2.0**31, x * 2.0**-31), (rows, 0 * rows)):
             compare(scaling.rows_scaled, b, r)
+            assert scaling.rows_scaled(b, r)[0].flags.c_contiguous
         for factor in (1, 4, 2.0**-6, 2.0**6):
             near = np.clip(abs(x), 0.3, 3) * factor
             near[0] *= 2.0 ** rng.integers(0, 7)
@@ -177,6 +178,19 @@ def outcome(function, *arguments):
         return type(error), str(error)
     stats = x.stats.tier, x.stats.condition, x.stats.contraction, x.stats.words, x.stats.steps
     return x.result, stats, [y.tobytes() for y in (x.value, x.bound, x.rounded, x.error, *x.words)]
+
+
+@pytest.mark.parametrize("n", [16, 24, 32])
+def test_the_order_of_right_sides_in_memory_does_not_show(n):
+    """Some BLAS sum by it, where the left factor has rows in order: that of the second and third tiers."""
+    rng = np.random.default_rng(n)
+    left, right = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    for digits in np.linspace(16, 17, 8):
+        a, b = left * 10.0 ** -np.linspace(0, digits, n) @ right, rng.standard_normal((n, 3))
+        found = outcome(verified.solve, a, b)
+        assert outcome(verified.solve, a, np.asfortranarray(b)) == found
+        with numpy_forms():
+            assert outcome(verified.solve, a, np.asfortranarray(b)) == found
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32])

@@ -45,7 +45,7 @@ def octave(x):
 
 @jit(boolean(MATRIX, float64[::1]))
 def is_tame(a, columns):
-    """As `scaling._is_tame`; columns is scratch memory, a number for each."""
+    """As `scaling._is_tame`, of finite numbers; columns is scratch memory, a number for each."""
     least, most = np.inf, 0.0
     columns[:] = 0.0
     for i in range(a.shape[0]):
@@ -63,7 +63,7 @@ def is_tame(a, columns):
 
 @jit(int64(MATRIX, INTEGERS, int32[:, ::1]))
 def right_octaves(b, r, t):
-    """Write exponents t of columns, as `scaling.rows_scaled` does of real numbers.
+    """Write exponents t of columns, as `scaling.rows_scaled` does of finite real numbers, a row at least.
 
     Return -1 where numbers of a column are too far apart for one part, else how many exponents are not 0.
     """
@@ -133,10 +133,10 @@ def relative_errors(error, x, floor, largest):
 def has_zero_column(x):
     """Whether a column is 0."""
     for j in range(x.shape[1]):
-        zero = True
         for i in range(x.shape[0]):
-            zero &= x[i, j] == 0
-        if zero:
+            if x[i, j] != 0:
+                break
+        else:
             return True
     return False
 

@@ -134,11 +134,11 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
 
 
 def _attempts(
-    a: Array, single: Single, condition: float, max_words: int, reach: Array | None = None
+    a: Array, single: Single, condition: float, max_words: int, reach: Array
 ) -> Iterator[tuple[str, Preconditioner, Product]]:
     """Yield the preconditioners of the tiers and the products RA, each computed only when it is asked for.
 
-    reach : |R||A|e, if it is known.
+    reach : |R||A|e.
     """
     r = single.r
     if classical_error(a) * condition < ENOUGH:

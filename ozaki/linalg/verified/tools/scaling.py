@@ -111,8 +111,9 @@ def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
     if (loops := compiled_for(b)) is not None:
         t = np.empty((1, b.shape[1]), np.int32)
         far = loops.right_octaves(b, r, t)
-        if far >= 0:  # zeros are +0
-            return (scaled(b + 0.0, -r - t) if far else b + 0.0), t
+        if far >= 0:  # zeros are +0, and BLAS meets one order of elements, by which it sums
+            b = np.add(b, 0.0, order="C")
+            return (scaled(b, -r - t) if far else b), t
     xp, rest = namespace(b), b
     parts: list[Array] = []
     exponents: list[Array] = []

@@ -22,6 +22,8 @@ ETA = 2.0**-1074
 
 FORM = "ozaki.linalg.verified.tools.loops_numba"
 
+_FLOAT64 = np.dtype(np.float64)
+
 _SLIGHTLY_MORE, _ETA = np.array(1 + 2 * U), np.array(ETA)
 """As arrays, so that NumPy makes none of them each time."""
 
@@ -42,7 +44,7 @@ def up(x: Any) -> Any:
 def compiled_for(*arrays: Array) -> Any:
     """Return the module of compiled steps, if all arrays are NumPy's, of real numbers; else None."""
     for x in arrays:
-        if type(x) is not np.ndarray or x.dtype.char != "d":
+        if type(x) is not np.ndarray or x.dtype != _FLOAT64:
             return None
     return compiled(FORM)
 
