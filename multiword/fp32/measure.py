@@ -1,9 +1,9 @@
 """Statistics of a product's vectors, rows of A and columns of B: scales, centres, flags.
 
 A vector's power of two and its centre are chosen from all or from some of its elements; splitting completes
-the statistics. The CUDA form, in `measure.cu`, gives the same numbers as the NumPy form here. CuPy compiles
-with -ftz=true, which takes fp32's subnormal numbers as zero: arithmetic that must keep them is written in PTX
-there, and comparisons are made between bit patterns.
+the statistics. The CUDA form, in `measure.cu`, gives the same numbers as the NumPy form here. Kernels are
+compiled with -ftz=true, which takes fp32's subnormal numbers as zero: arithmetic that must keep them is
+written in PTX there, and comparisons are made between bit patterns.
 """
 
 from __future__ import annotations

@@ -7,24 +7,20 @@ that the test suite can compile them all for every architecture without a GPU.
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.companions import Constants, Named, companions
+from multiword.runtime.machine_code import Text, compile_ahead, target
 from multiword.runtime.scoped import Scoped
-
-OPTIONS = ("--std=c++17", "--fmad=false")
-"""No contraction: a product and a sum stay two roundings, as they are in NumPy."""
 
 KERNELS: dict[str, Kernel] = {}
 """Every kernel that has been declared, by name."""
@@ -33,9 +29,6 @@ _ROOT = Path(__file__).parents[2]
 """The folder of the packages, which `#include` counts from."""
 
 _INCLUDE = re.compile(r'^#include "(.+)"$')
-
-Constants = tuple[tuple[str, int | str], ...]
-"""Of an instance: the names of macros and their values, sorted."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +68,12 @@ class Kernel:
         return expanded(self.file) + "".join(struct.check() for struct in self.structs)
 
     def text(self, constants: Constants) -> str:
-        """Return what is compiled: the source after its constants.
-
-        Not in options of the compiler, for CuPy compiles an empty file once a process for all that it meets.
-        """
+        """Return what is compiled: the source after its constants."""
         return "".join(f"#define {key} {value}\n" for key, value in constants) + self.source
+
+    def for_target(self, constants: Constants, target: str) -> Text:
+        """Return the text for a device's architecture, or for the only one of the kernel."""
+        return Text(self.text(constants), self.file.name, self.architecture or target)
 
     def instance(self, *, shared: int = 0, **constants: int | str) -> Instance:
         """Return the kernel with these constants, and so much shared memory."""
@@ -210,7 +204,7 @@ noted: Scoped[Callable[[tuple[Any, ...]], None] | None] = Scoped(None)
 def expanded(file: Path) -> str:
     """Return a source file with its headers in place, each once, and lines that errors can be found by.
 
-    They are expanded here because CuPy's cache of compiled kernels does not see into headers.
+    They are expanded here because what is compiled is found again by its text.
     """
     return "\n".join(_lines(file, set())) + "\n"
 
@@ -227,35 +221,23 @@ def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
             yield f'#line {number + 1} "{name}"'
 
 
-OLDEST = 80
-"""The least compute capability, without its point, that has the instructions of the kernels: Ampere's."""
-
-
-def check_capability(capability: str) -> None:
-    """RuntimeError for GPUs before Ampere, whose compiler's own message would name an instruction.
-
-    >>> check_capability("75")
-    Traceback (most recent call last):
-    RuntimeError: GPUs of compute capability 8.0 (Ampere) or later are needed, and this one has 7.5
-    """
-    if int(capability) < OLDEST:
-        raise RuntimeError(
-            "GPUs of compute capability 8.0 (Ampere) or later are needed, "
-            f"and this one has {capability[:-1]}.{capability[-1]}"
-        )
-
-
 @cache
 def _compile(name: str, constants: Constants, device: int) -> Any:
     """Return a function of that device, whose blocks may have all the shared memory that there is."""
-    kernel = KERNELS[name]
-    if kernel.architecture is None:
-        function = from_text(kernel.text(constants), name, device)
-    else:
-        check_capability(import_cupy().cuda.Device(device).compute_capability)
-        function = _compile_for(kernel, kernel.architecture, constants)
+    text = KERNELS[name].for_target(constants, target(device))
+    if not text.kept:
+        compile_ahead(_companions((name, constants), target(device)))
+    function = text.function(name)
     function.max_dynamic_shared_size_bytes = block_memory(device) - function.shared_size_bytes
     return function
+
+
+def _companions(instance: Named, target: str) -> Iterator[Text]:
+    """Yield what is likely to be asked for after an instance, of kernels that are for the device, too."""
+    for name, constants in companions(instance):
+        kernel = KERNELS.get(name)  # modules are imported when they are needed
+        if kernel is not None and kernel.architecture in (None, f"{target}a"):
+            yield kernel.for_target(constants, target)
 
 
 @cache
@@ -266,8 +248,7 @@ def block_memory(device: int) -> int:
 
 def from_text(source: str, name: str, device: int) -> Any:
     """Return the function of a text that was printed, on a device."""
-    check_capability(import_cupy().cuda.Device(device).compute_capability)
-    return import_cupy().RawKernel(source, name, options=OPTIONS)
+    return Text(source, f"{name}.cu", target(device)).function(name)
 
 
 def literal(x: float) -> str:
@@ -277,42 +258,3 @@ def literal(x: float) -> str:
     ('0x1.999999999999ap-4', '__longlong_as_double(9218868437227405312LL)')
     """
     return x.hex() if isfinite(x) else f"__longlong_as_double({int(np.float64(x).view(np.int64))}LL)"
-
-
-def _compile_for(kernel: Kernel, architecture: str, constants: Constants) -> Any:
-    """Return the function, compiled for an architecture that CuPy itself does not ask for.
-
-    What is compiled is kept in CuPy's folder of compiled kernels, as all others are, and not compiled again.
-    """
-    cupy = import_cupy()
-    source, options = kernel.text(constants), (*OPTIONS, f"--gpu-architecture={architecture}")
-    identity = repr((source, options, cupy.cuda.nvrtc.getVersion()))
-    name = f"{sha256(identity.encode()).hexdigest()}.cubin"
-    with TemporaryDirectory() as elsewhere:
-        path = _compiled_kernels() / name
-        if not path.exists():
-            program = cupy.cuda.nvrtc.createProgram(source, kernel.file.name, (), ())
-            cupy.cuda.nvrtc.compileProgram(program, options)
-            path = _keep(cupy.cuda.nvrtc.getCUBIN(program), path, Path(elsewhere) / name)
-            cupy.cuda.nvrtc.destroyProgram(program)
-        function = cupy.RawModule(path=str(path)).get_function(kernel.name)
-        function.compile()  # loads it
-    return function
-
-
-def _compiled_kernels() -> Path:
-    """Return the folder in which CuPy keeps what it has compiled."""
-    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
-
-
-def _keep(content: bytes, path: Path, otherwise: Path) -> Path:
-    """Write a file at once, whatever other processes do; return its path, another if it cannot be there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-    except OSError:
-        path = otherwise
-        path.write_bytes(content)
-    return path

@@ -31,8 +31,9 @@ class Task(Generic[T]):
         self._running.acquire()
 
     def run(self) -> None:
-        """Make the call, unless it has been cancelled: in a thread that runs no handlers."""
-        if self._taken.setdefault("by", self) is not self:
+        """Make the call, unless it is cancelled or another thread's: in a thread that runs no handlers."""
+        here = object()
+        if self._taken.setdefault("by", here) is not here:
             return
         try:
             self._result = self._work.pop()()

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.elementary.cuda import source
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.slopes import SLOPES, slope_name
@@ -22,6 +22,6 @@ ALL = list(product([*FUNCTIONS, *SLOPES_OF], (True, False), (True, False)))
 )
 def test_compiles_without_contraction(kernel):
     text = source(*kernel)
-    ptx = compile_kernel(text, (f"--gpu-architecture={ARCHITECTURE}", *OPTIONS, "-ftz=true"))
+    ptx = compile_kernel(text, (f"--gpu-architecture={ARCHITECTURE}", *OPTIONS))
     assert len(re.findall(r"fma\.rn\.f64", ptx)) <= text.count("__fma_rn")
     assert not FLUSHING.findall(ptx)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from multiword.runtime.compiled import compiles
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.linalg.small import calls, loops_cuda
 from ozaki.linalg.small.language import TEXTS
 from ozaki.linalg.small.printing import LANGUAGE

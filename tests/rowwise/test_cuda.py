@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.runtime.kernels import OPTIONS, expanded
+from multiword.runtime.kernels import expanded
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.rowwise import cuda
 from ozaki.rowwise.api import safe_softmax
 from ozaki.rowwise.cuda import MOST_THREADS, WARP, quick_source, source, team_of
@@ -120,7 +121,7 @@ def test_compiles_without_contraction(kind, dtype, team):
     """For other architectures a kind is enough: the source has no branches that depend on them."""
     text = (all_kernels if team == MOST_THREADS else partial(source, "rows.cu"))(kind, dtype, team)
     for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" else (ARCHITECTURE,):
-        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
         assert not FLUSHING.findall(ptx)
 
 
@@ -130,7 +131,7 @@ def test_enclosures_compile_without_contraction(kind):
     for n in (3, 768, 8192, 9000) if kind == "softmax" else (768, 9000):
         text = quick_source(kind, *team_of(n))
         for architecture in (ARCHITECTURE, *OTHERS) if kind == "softmax" and n == 768 else (ARCHITECTURE,):
-            ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+            ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
             flushing = set(FLUSHING.findall(ptx))
             assert all(op.startswith(("setp.", "rcp.approx.ftz.f64")) for op in flushing)
             assert not flushing or kind != "softmax"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.rowwise.api import inverse_deviation
 from ozaki.rowwise.cuda import team_of
 from ozaki.rowwise.norms_cuda import source
@@ -19,7 +19,7 @@ def test_compiles_without_contraction(kind):
     for n in (100, 1024, 8192) if kind == "layer_norm" else (768,):
         for architecture in (ARCHITECTURE, *OTHERS) if n == 1024 else (ARCHITECTURE,):
             text = source(kind, *team_of(n), n == 1024, n == 1024)
-            ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+            ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
             assert set(FLUSHING.findall(ptx)) <= {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"}
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.rowwise.cuda import team_of
 from ozaki.rowwise.slopes_cuda import source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
@@ -14,9 +14,7 @@ from tests.rowwise.test_cuda import TEAM, compiled, launched
 def test_compiles_without_contraction():
     for n in (3, 1024, 8192):
         for architecture in (ARCHITECTURE, *OTHERS) if n == 1024 else (ARCHITECTURE,):
-            ptx = compile_kernel(
-                source(*team_of(n)), (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true")
-            )
+            ptx = compile_kernel(source(*team_of(n)), (f"--gpu-architecture={architecture}", *OPTIONS))
             assert not FLUSHING.findall(ptx)
 
 

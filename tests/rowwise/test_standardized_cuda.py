@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.rowwise import standardized_cuda
 from ozaki.rowwise.standardized import channel_sums, standardized
 from ozaki.rowwise.standardized_cuda import ChannelShape, division, source
@@ -32,7 +32,7 @@ def backward_source(team, given=True):
 def test_compiles_without_contraction(team, source_of):
     for architecture in (ARCHITECTURE, *OTHERS) if team == 256 else (ARCHITECTURE,):
         text = source_of(team)
-        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
         assert set(FLUSHING.findall(ptx)) <= {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"}
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.elementary.rounding import nearest
 from ozaki.rowwise.sums_of_rows import RowsByIndex, source
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, FLUSHING, OTHERS, compile_kernel
@@ -14,7 +14,7 @@ from tests.rowwise.test_cuda import TEAM, compiled, launched
 
 def test_compiles_without_contraction():
     for architecture in (ARCHITECTURE, *OTHERS):
-        ptx = compile_kernel(source(256), (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+        ptx = compile_kernel(source(256), (f"--gpu-architecture={architecture}", *OPTIONS))
         assert not FLUSHING.findall(ptx)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import ozaki
 from multiword.runtime.compiled import compiles
-from multiword.runtime.kernels import OPTIONS
+from multiword.runtime.machine_code import OPTIONS
 from ozaki.sums import rolling
 from ozaki.sums.exact import windows_cuda
 from tests.linalg.test_printed import SHIM
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.skipif(not compiles(), reason="no numba")
 )
 def test_compiles_without_contraction(local, architecture):
     text = windows_cuda.source(local)
-    ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+    ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
     assert ptx.count("fma.rn.f64") == 2 * 3  # quotients, and roots, of sums and of squares
 
 
 @pytest.mark.parametrize("architecture", [ARCHITECTURE, *OTHERS])
 def test_enclosures_compile_without_contraction(architecture):
     text = windows_cuda.enclosing_source()
-    ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true"))
+    ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
     assert ptx.count("fma.rn.f64") == 3 + 4 + 2 + 1  # of three squares, a difference, a quotient and a root
 
 

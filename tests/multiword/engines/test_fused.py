@@ -19,7 +19,8 @@ from multiword.engines.fused import (
 )
 from multiword.engines.moduli import residue_system
 from multiword.engines.residues import LONGEST
-from multiword.runtime.kernels import KERNELS, OPTIONS
+from multiword.runtime.kernels import KERNELS
+from multiword.runtime.machine_code import OPTIONS
 from tests.multiword.runtime.test_kernels_compile import compile_kernel
 from tests.standin import Gpu
 

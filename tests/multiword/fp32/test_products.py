@@ -21,7 +21,7 @@ from multiword import (
 )
 from multiword.engines.generations import CHIPS
 from multiword.fp32.choice import candidates
-from multiword.runtime.kernels import check_capability
+from multiword.runtime.machine_code import check_capability
 from tests.cells import cells
 from tests.matrices import PAIRS, disjoint, errors, normal, unit
 

@@ -19,7 +19,7 @@ from multiword.fp32.choice import rejection
 from multiword.fp32.execute import native_call
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels
-from multiword.runtime import kernels
+from multiword.runtime import kernels, machine_code
 from tests.matrices import PAIRS, exp_rand, normal, unit
 from tests.standin import DeviceArray, Gpu
 
@@ -293,14 +293,18 @@ def launches(monkeypatch):
     gpu.cupy.zeros = lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray)
     gpu.cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(DeviceArray)
 
-    def compiled(source, name, options):
-        def launch(grid, *_, **__):
-            launched[name] = grid, arguments
+    class Text(machine_code.Text):
+        kept = True
 
-        launch.shared_size_bytes = 0
-        return launch
+        def function(self, name):
+            def launch(grid, *_, **__):
+                launched[name] = grid, arguments
 
-    gpu.cupy.RawKernel = compiled
+            launch.shared_size_bytes = 0
+            return launch
+
+    monkeypatch.setattr(kernels, "Text", Text)
+    monkeypatch.setattr(kernels, "target", lambda device: "sm_90")
     gpu.install(monkeypatch)
 
     def note(arguments):

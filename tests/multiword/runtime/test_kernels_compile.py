@@ -12,7 +12,8 @@ import pytest
 
 import multiword
 import ozaki
-from multiword.runtime.kernels import KERNELS, OPTIONS, expanded
+from multiword.runtime.kernels import KERNELS, expanded
+from multiword.runtime.machine_code import OPTIONS
 from tests.multiword.batched import cases as batched_cases
 
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
@@ -80,14 +81,14 @@ def compile_kernel(source: str, options: tuple[str, ...]) -> str:
 
 
 def compile_instance(name: str, architecture: str, constants: dict[str, int | str]) -> str:
-    """Compile as CuPy does, which adds an option of its own."""
-    options = (f"--gpu-architecture={architecture}", *OPTIONS, "-ftz=true")
+    """Compile as for a device."""
+    options = (f"--gpu-architecture={architecture}", *OPTIONS)
     return compile_kernel(KERNELS[name].text(tuple(constants.items())), options)
 
 
 FLUSHING = re.compile(r"[\w.]+\.ftz[\w.]*")
 KEEPING = {"exact_sums", "exact_columns", "running_sums"}
-"""The kernels in which no instruction may flush float32's subnormals, though CuPy asks for it."""
+"""The kernels in which no instruction may flush float32's subnormals, though that is allowed."""
 
 
 def compile_all(file, chosen, architecture=None):
