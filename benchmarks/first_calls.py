@@ -1,14 +1,18 @@
-"""`python -m benchmarks.first_calls [--gpu] [--json FILE]`: first calls on a machine, in a process, later.
+"""`python -m benchmarks.first_calls [--gpu [--record]] [--json FILE]`: first calls on a machine, later ones.
 
 Each call is made in a process of its own: where nothing has been compiled yet, and again, when the compiled
-code lies on the disk. Times are processor time from `import ozaki` on; on a GPU they are a clock's, once CuPy
-has been used. Python's own bytecode is there, as pip leaves it. The last row is that of `python -m ozaki
-compile`, which compiles everything beforehand.
+code lies on the disk: in a process, and a second time there. Times are processor time from `import ozaki` on;
+on a GPU they are a clock's, once CuPy has been used. Python's own bytecode is there, as pip leaves it. The
+last row is that of `python -m ozaki compile`, which compiles everything beforehand.
+
+`--record` writes which kernels the calls compile, one after another, to `ozaki/companions.json`, so that the
+library compiles them at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
@@ -45,6 +49,13 @@ CALLS_ON_A_GPU = {
     "verified solution of 1024 unknowns": "ozaki.linalg.verified.solve(a, b[:, 0])",
 }
 
+RECORDED = CALLS_ON_A_GPU | {
+    "QR of 1024 × 1024": "ozaki.linalg.qr(a)",
+    "Cholesky of 1024 × 1024": "ozaki.linalg.cholesky(a @ a.T)",
+    "eigenvalues of 1024 × 1024": "ozaki.linalg.eigh(a + a.T)",
+}
+"""The calls whose kernels are compiled at once."""
+
 PROGRAM = """
 import time
 import numpy as np
@@ -80,6 +91,33 @@ for _ in range(2):
 """
 
 
+RECORDER = """
+import json, time
+import cupy
+import ozaki, ozaki.linalg
+from multiword.runtime import kernels
+
+x = cupy.random.standard_normal(2**20)
+a, b = x.reshape(1024, 1024) + cupy.eye(1024) * 64, x[::-1].reshape(1024, 1024).copy()
+labels, stack = cupy.arange(2**20) % 1000, x[:256000].reshape(1000, 16, 16)
+compiled, seen = kernels._compile, []
+
+def noted(name, constants, device):
+    start = time.perf_counter()
+    function = compiled(name, constants, device)
+    seen.append((time.perf_counter() - start, name, dict(constants)))
+    return function
+
+kernels._compile = noted
+{}
+print(json.dumps([[name, constants] for _, name, constants in sorted(seen, key=lambda one: -one[0])]))
+"""
+"""Prints the instances that a call compiles, those first that took longest."""
+
+
+INSTANCES = PACKAGES[1] / "companions.json"
+
+
 def environment(cache: str) -> dict[str, str]:
     """Return the environment of a process that keeps compiled code in a folder, bytecode where it belongs."""
     kept = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -108,6 +146,19 @@ def measure(name: str, call: str, program: str) -> dict[str, Any]:
     return row
 
 
+def record_instances() -> None:
+    """Write the instances that calls compile where nothing is compiled, one a line."""
+    written = []
+    for name, call in RECORDED.items():
+        with tempfile.TemporaryDirectory() as cache:
+            alone = environment(cache) | {"OMP_NUM_THREADS": "1"}  # nothing is compiled ahead
+            program = [sys.executable, "-c", RECORDER.format(call)]
+            seen = subprocess.run(program, env=alone, check=True, stdout=subprocess.PIPE, text=True).stdout
+        instances = ",\n".join(map(json.dumps, json.loads(seen.splitlines()[-1])))
+        written.append(f"{json.dumps(name, ensure_ascii=False)}: [\n{instances}\n]")
+    INSTANCES.write_text("{\n" + ",\n".join(written) + "\n}\n", encoding="utf-8")
+
+
 def compilation() -> float:
     """Processor seconds of `python -m ozaki compile` where nothing has been compiled."""
     with tempfile.TemporaryDirectory() as cache:
@@ -122,8 +173,12 @@ def main() -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", *map(str, PACKAGES)], check=True)
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--gpu", action="store_true", help="calls of CuPy arrays")
+    parser.add_argument("--record", action="store_true", help="write which kernels they compile instead")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.record:
+        record_instances()
+        return
     import numba
 
     gpu = arguments.gpu

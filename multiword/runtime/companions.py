@@ -41,7 +41,7 @@ def lists() -> dict[str, list[Named]]:
         call: [(name, tuple(sorted(constants.items()))) for name, constants in listed]
         for file in FILES
         if file.exists()
-        for call, listed in json.loads(file.read_text()).items()
+        for call, listed in json.loads(file.read_text(encoding="utf-8")).items()
     }
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import multiword
 import ozaki
+from multiword.runtime.companions import lists
 from multiword.runtime.kernels import KERNELS, expanded
 from multiword.runtime.machine_code import OPTIONS
 from tests.multiword.batched import cases as batched_cases
@@ -185,3 +186,23 @@ def test_a_struct_that_differs_is_noticed():
 struct Two { unsigned int* z; Pair pairs[2]; long long w; };"""
     assert members(source, "Pair") == [("x", 8), ("y", 8), ("count", 4)]
     assert members(source, "Two") == [("z", 8), ("pairs", 40), ("w", 8)]
+
+
+LISTED = sorted({instance for listed in lists().values() for instance in listed})
+"""What usual calls compile, each once."""
+
+
+def test_what_is_compiled_ahead_is_declared():
+    """Kernels with constants of their names; another call of that kind would find them in vain."""
+    assert len(lists()) > 5
+    for name, constants in LISTED:
+        keys = {key for key, _ in constants}
+        assert keys in [set(declared) for declared in INSTANCES[name]], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({name for name, _ in LISTED}))
+def test_what_is_compiled_ahead_compiles(name):
+    for constants in (constants for listed, constants in LISTED if listed == name):
+        architecture = KERNELS[name].architecture or ARCHITECTURE
+        assert f".entry {name}(" in compile_instance(name, architecture, dict(constants))
