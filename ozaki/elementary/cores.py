@@ -16,10 +16,10 @@ from ozaki.elementary.words import Number, Words, ordered_sum, two_product
 
 LARGEST_R = 0.693148 / 256
 LARGEST_Z = 1 / 256
-LARGEST_TURN = 3.1416 / 128
+LARGEST_TURN, LARGEST_FINE_TURN = 3.1416 / 128, 3.1416 / 512
 LARGEST_SINE = 0.5625 * 1.4143 / 128
 ORDINARY = 2.0**20
-"""sin, cos, tan: arguments up to which three words of π/64 do."""
+"""sin, cos, tan: arguments up to which three words of a step do."""
 
 
 class Machine(Words):
@@ -36,9 +36,14 @@ class Machine(Words):
         """Whether this is the longer of the texts for pairs: slow, and for any argument."""
         return self.bits > 90
 
+    @property
+    def quick(self) -> bool:
+        """Whether this is the shorter of the texts for pairs."""
+        return self.pairs and not self.last
+
     def finer(self) -> Machine:
         """Return a machine for arguments of `exp`, whose errors that makes relative."""
-        return Machine(self.bits + 12) if self.pairs and not self.last else self
+        return Machine(self.bits + 12) if self.quick else self
 
     def doubtful(self, condition: Any) -> None:
         """Leave arguments for which a condition holds to a longer text."""
@@ -67,20 +72,18 @@ class Machine(Words):
         a = fma(-n, first, x.hi)
         if second == 0.0:
             r = self.number(a, x.lo)
-        elif not self.pairs:
-            r = self.number(fma(-n, second, a))
-        else:
+        elif self.last:
             b, e = two_product(-n, second)
-            low = fma(-n, third, e)
-            r = self.number(a) + self.number(b, low) if self.last else self._ordered(a, b, low)
+            r = self.number(a) + self.number(b, fma(-n, third, e))
+            r = r if x.lo is None else r + x.lo
+        else:
+            # Where |a| < |n·second|, some 2**-77 is lost: nothing beside 1, and n is large. The third is
+            # less than that.
+            s = fma(-n, second, a)
+            r = self.number(s, fma(-n, second, a - s)) if self.pairs else self.number(s)
             r = r if x.lo is None else r + x.lo
         logarithm = {"e": None, "2": "ln2", "10": "ln10"}[base]
         return (r if logarithm is None else r * self.constant(logarithm)), k
-
-    def _ordered(self, a: Any, b: Any, low: Any) -> Number:
-        """Return a + b + low. Where |a| < |b| = n·second, 2**-83 is lost: nothing beside 1, and n != 0."""
-        s, e = ordered_sum(a, b)
-        return self.number(s, e + low)
 
     def exp(self, x: Number, base: str = "e") -> tuple[Number, Any]:
         """Return M and e, base**x = M·2**e, for |x·log(base)| <= 1500; M is between 0.99 and 2."""
@@ -89,18 +92,25 @@ class Machine(Words):
         power_of_two = self.row("powers", tables.powers(), k & 127, 0)
         if self.last:
             return power_of_two.plus_smaller(power_of_two * p), k >> 7
-        return power_of_two.grown(p), k >> 7
+        return power_of_two.plus_product(power_of_two, p).tidy(), k >> 7
 
     def expm1(self, x: Number) -> tuple[Number, Number, Any]:
         """Return A, M, e: exp(x) - 1 = A·2**e, exp(x) = M·2**e, for -90 < x < 800.
 
-        2**(k/128) - 1 is no smaller than twice what is added to it, so nothing cancels, near 0 neither.
+        2**(k/128) - 1 is no smaller than twice what is added to it, so nothing cancels, near 0 neither; for
+        k = 1 it is by a thousandth, and `plus_product` exact all the same.
         """
         r, k = self._reduced(x, "e")
         p = self.series(r, EXP, LARGEST_R, self.bits)
         table, i, e = tables.powers(), k & 127, k >> 7
         power_of_two = self.row("powers", table, i, 0)
         one = power(where(e > 200, -200, -e))  # 2**-200 is as good as less
+        if self.quick:
+            # Exact for -1 <= e <= 52: both are multiples of 2**-52, and the difference is below 2.
+            far = e > 52
+            s, d = ordered_sum(where(far, 0.0, -one), power_of_two.hi)
+            less = self.number(s, d + (power_of_two.lo - where(far, one, 0.0)))
+            return tuple(x.plus_product(power_of_two, p).tidy() for x in (less, power_of_two)) + (e,)
         if self.pairs:
             less = power_of_two - one
         else:
@@ -186,20 +196,28 @@ class Machine(Words):
     # sin, cos -----------------------------------------------------------------------------------------
 
     def turned(self, x: Any) -> tuple[Number, Any]:
-        """Return r and k, x = k·π/64 + r modulo 2π, |r| <= π/128, for any x."""
-        words = tables.words(tables.constant("pi") / 64, 5, 33)
-        n, k = nearest(where(abs(x) > ORDINARY, 0.0, x) * float(64 / tables.constant("pi")))
+        """Return r and k, x = k·π/256 + r modulo 2π, for any x; k is a multiple of 4 where `quick` is false.
+
+        A step's first word times n is exact, and so is the difference from x (Sterbenz).
+        """
+        finest = 4 if self.quick else 1
+        words = tables.words(tables.constant("pi") / (64 * finest), 5, 33)
+        n, k = nearest(where(abs(x) > ORDINARY, 0.0, x) * float(64 * finest / tables.constant("pi")))
         a = fma(-n, words[0], x)
+        if self.quick:
+            b, e = two_product(-n, words[1])
+            s, t = two_sum(a, b)
+            self.doubtful(abs(x) > ORDINARY)
+            self.doubtful((abs(s) < 2.0**-40) & (n != 0.0))
+            return self.number(s, t + fma(-n, words[2], e)), k
         if self.last:
             terms = [a] + [w for word in words[1:] for w in two_product(-n, word)]
             r = self._collected(terms)
-            return self._or_huge(x, r, k)
+            r, k = self._or_huge(x, r, k)
+            return r, k << 2
         self.doubtful(abs(x) > ORDINARY)
-        self.doubtful((abs(a) < (2.0**-40 if self.pairs else 2.0**-20)) & (n != 0.0))
-        if not self.pairs:
-            return self.number(fma(-n, words[2], fma(-n, words[1], a))), k
-        b, e = two_product(-n, words[1])
-        return (self.number(a) + self.number(b, e)) + -(n * words[2]), k
+        self.doubtful((abs(a) < 2.0**-20) & (n != 0.0))
+        return self.number(fma(-n, words[2], fma(-n, words[1], a))), k << 2
 
     def _collected(self, terms: list[Any]) -> Number:
         """Return the sum of terms that cancel, by three passes of error-free sums."""
@@ -231,20 +249,32 @@ class Machine(Words):
         return self.where(huge, signed, r), where(huge, where(negative, -of_turn, of_turn), k)
 
     def half_turned(self, x: Any) -> tuple[Number, Any]:
-        """Return r and k, π·x = k·π/64 + r modulo 2π."""
+        """Return r and k, π·x = k·π/256 + r modulo 2π, as `turned`."""
+        steps, shift = (256, 0) if self.quick else (64, 2)
         cut = 1.5 * 2.0**61  # multiples of 2**9 are whole turns, and so are all numbers from 2**53 on
         x = where(abs(x) < 2.0**60, x - ((x + cut) - cut), 0.0)
-        n, k = nearest(x * 64.0)
-        return self.number(x - n * (1 / 64)) * self.constant("pi"), k
+        n, k = nearest(x * float(steps))
+        return self.number(x - n * (1 / steps)) * self.constant("pi"), k << shift
 
     def sin_cos(self, r: Number, k: Any) -> tuple[Number, Number]:
-        """Return sin and cos of k·π/64 + r: two terms each, of which the first is twice the second, or 0."""
-        table, i = tables.turns(), k & 127
+        """Return sin and cos of k·π/256 + r: two terms each, of which the first is twice the second, or 0."""
+        table, i = tables.turns(), k & 511
         s, c = self.row("turns", table, i, 0), self.row("turns", table, i, 2)
+        if self.quick:
+            sine = self.odd_series(r, SIN, LARGEST_FINE_TURN**2, self.bits)
+            less = self._cosine_less_one(r)
+            of_sine, of_cosine = s.plus_product(c, sine), c.plus_product(-s, sine)
+            return of_sine.plus_product(s, less).tidy(), of_cosine.plus_product(c, less).tidy()
         square = r * r
         sine = r * self.polynomial(square, SIN, LARGEST_TURN**2, self.bits)
         less = square * self.polynomial(square, COS, LARGEST_TURN**2, self.bits - 5)
         return s.plus_smaller(c * sine + s * less), c.plus_smaller(c * less - s * sine)
+
+    def _cosine_less_one(self, r: Number) -> Number:
+        """Return cos(r) - 1 = -r²/2 + r⁴/24 - …, of which terms from the second on are in `lo`."""
+        square, e = two_product(r.hi, r.hi)
+        rest = self._rest(self.number(square), COS[1:], LARGEST_FINE_TURN**2, self.bits - 5)
+        return self.number(square * -0.5, fma(square * square, rest, fma(e, -0.5, -(r.hi * r.lo))))
 
     # atan, roots ---------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from multiword.rounding import round_to, two_sum
 from ozaki.elementary.cores import Machine
 from ozaki.elementary.many import Many
 from ozaki.elementary.record import Function
-from ozaki.elementary.values import bits, power, single, unbits, where
+from ozaki.elementary.values import bits, fma, power, single, unbits, where
 from ozaki.elementary.words import Number, ordered_sum
 
 FIRST, LAST = {True: 48, False: 70}, 105
@@ -28,7 +28,7 @@ MARGIN = {48: 3, 70: 3, 105: 12}
 def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[Any, Any]:
     """Return a function's values, and whether they are undecided, of float64 arrays or traced values."""
     m = Machine(LAST if last else FIRST[of_single], of_single)
-    inside = (x[0] >= function.low) & (x[0] <= function.high)
+    inside = ~(_nan(x[0]) | (x[0] < function.low) | (x[0] > function.high))
     number = function.text(m, where(inside, x[0], function.safe), *x[1:])
     number, e = number if isinstance(number, tuple) else (number, None)
     error = error_of(function, m, of_single)
@@ -106,6 +106,8 @@ def _odd_sum(a: Any, b: Any) -> Any:
 
 def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     lo = 0.0 if x.lo is None else x.lo
+    if not m.last:
+        return _at_once(x.hi, lo, e, error)
     margin = abs(x.hi) * error
     result = x.hi + (lo + margin)
     undecided = result != x.hi + (lo - margin)
@@ -113,11 +115,24 @@ def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
         return result, undecided
     result = _scaled(result, e)
     subnormal = abs(result) < 2.0**-1022
-    if not m.last:
-        return result, undecided | subnormal
     small, unsure = _subnormal(x.hi, lo, margin, where(e < -1200, -1200, where(e > -60, -60, e)))
     small = where(small == 0.0, x.hi * 0.0, small)  # with its sign
     return where(subnormal, small, result), where(subnormal, unsure, undecided)
+
+
+def _at_once(hi: Any, lo: Any, e: Any, error: float) -> tuple[Any, Any]:
+    """Return hi·2**e, and whether that is undecided: unless it is normal, and hi + lo·(1 + δ) rounds to hi.
+
+    Let h be half the gap between hi and its neighbour on the side of lo: |hi| <= 2**54·h. Where
+    |lo|·(1 + δ) <= h, |lo| + error·|hi| <= h/(1 + δ) + 2**54·error·h < h for 1 + δ > 1/(1 - 2**54·error), and
+    no number within the error rounds to another. 1.01·2**54·error is such a δ while it is below 1/128.
+    """
+    undecided = fma(lo, 1.0 + 1.01 * 2.0**54 * error, hi) != hi
+    if e is None:
+        return hi, undecided
+    pattern = bits(hi)
+    exponent = ((pattern >> 52) & 2047) + e
+    return unbits(pattern + (e << 52)), undecided | (exponent < 1) | (exponent > 2046)
 
 
 def _subnormal(hi: Any, lo: Any, margin: Any, e: Any) -> tuple[Any, Any]:

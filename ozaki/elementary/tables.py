@@ -15,8 +15,8 @@ from ozaki.elementary.digits import Big
 BITS = 256
 """Of the numbers that tables are made of."""
 
-STEPS = 128
-"""exp: numbers 2**(i/128). sin, cos: numbers at i·π/64."""
+STEPS, TURN_STEPS = 128, 512
+"""exp: numbers 2**(i/128). sin, cos: numbers at i·π/256."""
 
 LOG_STEPS, LOG_SPLIT = 256, 106
 """log: intervals of m, of which those from LOG_SPLIT on are of m / 2, below 1."""
@@ -116,8 +116,9 @@ def cube_roots() -> np.ndarray:
 
 @cache
 def turns() -> np.ndarray:
-    """sin and cos of i·π/64, each in two words."""
-    rows = [digits.sin_cos(Big.of(i / (STEPS // 2), BITS), turns=True) for i in range(STEPS)]
+    """sin and cos of i·π/256, each in two words."""
+    half = TURN_STEPS // 2
+    rows = [digits.sin_cos(Big.of(i / half, BITS), turns=True) for i in range(TURN_STEPS)]
     return np.array([[w for x in pair for w in words(fraction(x), 2)] for pair in rows])
 
 

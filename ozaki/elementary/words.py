@@ -122,14 +122,25 @@ class Number:
             rest = rest + self.lo
         return Number(self.words, *ordered_sum(s, rest / where(s == 0.0, 1.0, s + s)))
 
-    def grown(self, x: Number) -> Number:
-        """Return self + self·x for |x| < 1/4, with 2**-70 lost for lo's of 2**-17: a few operations less."""
-        if self.lo is None:
-            return Number(self.words, fma(self.hi, x.hi, self.hi))
-        p, e = two_product(self.hi, x.hi)
-        e = fma(self.hi, x.lo, fma(self.lo, x.hi, e))
-        s, d = ordered_sum(self.hi, p)
-        return Number(self.words, *ordered_sum(s, (self.lo + d) + e))
+    def plus_product(self, a: Number, b: Number) -> Number:
+        """Return self + a·b for |a·b| <= |self|/2, or self = 0; the words may overlap (`tidy`).
+
+        The sum with a·b's upper words is rounded once, and within a factor of 2 of self: the difference of
+        the two is exact (Sterbenz), and so what the sum leaves is known to 2**-106.
+        """
+        s = fma(a.hi, b.hi, self.hi)
+        if not self.words.pairs:
+            return Number(self.words, s)
+        e = fma(a.hi, b.hi, self.hi - s)
+        if a.lo is not None:
+            e = fma(a.lo, b.hi, e)
+        if self.lo is not None:
+            e = e + self.lo
+        return Number(self.words, s, e if b.lo is None else fma(a.hi, b.lo, e))
+
+    def tidy(self) -> Number:
+        """Return the same with the rounded sum as its upper word, for |hi| >= |lo|."""
+        return self if self.lo is None else Number(self.words, *ordered_sum(self.hi, self.lo))
 
     def times_power(self, factor: Any) -> Number:
         """Return the product with a power of two."""
