@@ -15,7 +15,7 @@ from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbit
 from ozaki.elementary.words import Number, Words, ordered_sum, two_product
 
 LARGEST_R = 0.693148 / 256
-LARGEST_Z = 1 / 256
+LARGEST_Z = 1 / 248
 LARGEST_TURN, LARGEST_FINE_TURN = 3.1416 / 128, 3.1416 / 512
 LARGEST_SINE = 0.5625 * 1.4143 / 128
 ORDINARY = 2.0**20
@@ -138,31 +138,43 @@ class Machine(Words):
         return m, n, (bits(m) >> 44) & 255
 
     def _log(self, s: Any, t: Any, u: Any, octaves: Any) -> Number:
-        """Return log((s + t + u)·2**octaves) = n·log 2 - log(r) + log1p(z), z = m·r - 1, |z| < 2**-8."""
+        """Return log((s + t + u)·2**octaves) = n·log 2 - log(r) + log1p(z), z = m·r - 1, exact without t."""
         m, n, i = self._interval(s)
         table = tables.logs()
         r = take("logs", table, i, 0)
-        if self.pairs:
-            p, e = two_product(m, r)
-            z = self.number(*ordered_sum(p - 1.0, e))
-        else:
-            z = self.number(fma(m, r, -1.0))
+        z = Number(self, fma(m, r, -1.0))
         if t is not None:
             scale = where(n > 1000, 0.0, power(where(n > 1000, 0, -n)))  # beyond, t counts for nothing
-            z = z + self.number(t, u).times_power(scale) * r
-        of_z = self.series(z, LOG, LARGEST_Z, self.bits)
+            if self.quick and u is None:
+                z = Number(self, *ordered_sum(z.hi, t * (scale * r)))  # a smaller z is nothing beside high
+            else:
+                z = z + self.number(t, u).times_power(scale) * r
         count = real(n + octaves)
         if not self.pairs:
             high = fma(count, float(tables.constant("ln2")), take("logs", table, i, 4))
-            return self.number(high + of_z.hi)
+            return self.number(high + self.series(z, LOG, LARGEST_Z, self.bits).hi)
         first, *rest = tables.words(tables.constant("ln2"), 3, 42)
-        high = count * first + take("logs", table, i, 1)  # exact: multiples of 2**-42 below 2**10
+        high = fma(count, first, take("logs", table, i, 1))  # exact: multiples of 2**-42 below 2**10
+        if 2.0 ** (53 - self.bits) > LARGEST_Z**2 / 3:
+            low = fma(count, rest[0], take("logs", table, i, 2))
+            return self._log_in_words(high, low, z)
+        of_z = self.series(z, LOG, LARGEST_Z, self.bits)
         if not self.last:
             low = fma(count, rest[0], take("logs", table, i, 2))
             s, e = ordered_sum(high, of_z.hi)  # high is 0, or more than twice log1p(z)
             return self.number(*ordered_sum(s, e + (of_z.lo + low)))
         low_words = self.number(count) * self.number(*rest) + self.row("logs", table, i, 2)
         return (self.number(high) + of_z) + low_words
+
+    def _log_in_words(self, high: Any, low: Any, z: Number) -> Number:
+        """Return high + low + log1p(z), terms from z³ on in float64; high is 0, or no less than log1p(z)."""
+        s, e = ordered_sum(high, z.hi)
+        low = e + low
+        rest = z.hi * self._rest(z, LOG[2:], LARGEST_Z, self.bits)
+        if z.lo is not None:
+            low = low + fma(-z.hi, z.lo, z.lo)
+        total = Number(self, s, low).plus_product(Number(self, z.hi), Number(self, z.hi * -0.5))
+        return Number(self, *ordered_sum(total.hi, fma(z.hi * z.hi, rest, total.lo)))
 
     def log_of_squares(self, a: Any, b: Any, octaves: Any = 0) -> tuple[Number, Any]:
         """Return L and e, log((a² + b²)·2**octaves) = L·2**e, for a >= b >= 0 between 2**-474 and 2**425.
@@ -188,8 +200,7 @@ class Machine(Words):
         n = n + 1200  # positive
         e = (n * 21846) >> 16  # n // 3
         row = i + ((n - e * 3) << 8)
-        p, rest = two_product(m, take("logs", tables.logs(), i, 0))
-        z = self.number(*ordered_sum(p - 1.0, rest))
+        z = Number(self, fma(m, take("logs", tables.logs(), i, 0), -1.0))
         root = self.polynomial(z, CBRT, LARGEST_Z, self.bits)
         return self.row("cube_roots", tables.cube_roots(), row, 0) * root, e - 400
 
@@ -292,7 +303,10 @@ class Machine(Words):
         small, large = self.where(steep, x, y), self.where(steep, y, x)
         n, i = nearest(small.hi / large.hi * 128.0)
         c = n * (1 / 128)
-        z = (small - large * c) / large.plus_smaller(small * c)
+        if small.lo is None and large.lo is None:  # 51 bits, or small itself
+            z = Number(self, fma(-large.hi, c, small.hi)) / large.plus_product(small, Number(self, c))
+        else:
+            z = (small - large * c) / large.plus_smaller(small * c)
         angle = self.row("arctangents", tables.arctangents(), i & 255, 0)
         angle = angle.plus_smaller(self.odd_series(z, ATAN, 2.0**-16, self.bits))
         half = self.number(tables.constant("pi") / 2)

@@ -27,6 +27,9 @@ from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 THREADS, BLOCKS = 256, 16
 """Threads of a block, and blocks to a multiprocessor."""
 
+_MOST_NEAR = 1 << 14
+"""Bytes of a table that a block copies to its shared memory."""
+
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "shr": ">>"}
 _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -84,22 +87,32 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     decided : whether they leave nothing undecided; else `undecided` becomes 1 where they do.
     """
     quick, longer = (Program(name, of_single, last) for last in (False, True))
+    near = _near(quick)
     kind = "float" if of_single else "double"
     names = "xy"[: quick.arguments]
     parameters = "".join(f"const {kind}* {x}, " for x in names)
     given = ", ".join(f"widened({x}[i])" for x in names)
     more = "" if decided else ", unsigned* flags, unsigned* undecided"
-    return f"""{HEADER}{device_function(quick, "quick")}{device_function(longer, "longer", "__noinline__")}
+    shared = "".join(
+        f"""
+  __shared__ __align__(16) double {key}[{quick.trace.tables[key].size}];
+  for (int i = threadIdx.x; i < {quick.trace.tables[key].size}; i += blockDim.x) {key}[i] = quick_{key}[i];"""
+        for key in near
+    )
+    shared += "\n  __syncthreads();" if near else ""
+    tables = "".join(f", {key}" for key in near)
+    functions = device_function(quick, "quick", near=near) + device_function(longer, "longer", "__noinline__")
+    return f"""{HEADER}{functions}
 #define DECIDED {int(decided)}
 extern "C" __global__
-void elementary({parameters}{kind}* out, long long n{more}) {{
+void elementary({parameters}{kind}* out, long long n{more}) {{{shared}
   const long long step = (long long)gridDim.x * blockDim.x, last = DECIDED ? n : (n + 31) & ~31LL;
   bool some = false;
   for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < last; i += step) {{
     bool doubt = false;
     if (i < n) {{
       double value;
-      doubt = quick({given}, value) && longer({given}, value);
+      doubt = quick({given}, value{tables}) && longer({given}, value);
       out[i] = !DECIDED && doubt ? x[i] : {"canonical<float>(value)" if of_single else "value"};
     }}
 #if !DECIDED
@@ -116,14 +129,27 @@ void elementary({parameters}{kind}* out, long long n{more}) {{
 """
 
 
-def device_function(program: Program, name: str, inline: str = "__forceinline__") -> str:
-    """Return a text as a function of CUDA that writes a value, and returns whether that is in doubt."""
+def _near(program: Program) -> tuple[str, ...]:
+    """Return the tables of a text that a block copies to its shared memory, where looking up is faster."""
+    return tuple(key for key, table in program.trace.tables.items() if table.nbytes <= _MOST_NEAR)
+
+
+def device_function(
+    program: Program, name: str, inline: str = "__forceinline__", near: Sequence[str] = ()
+) -> str:
+    """Return a text as a function of CUDA that writes a value, and returns whether that is in doubt.
+
+    near : the tables that it is given, after the value.
+    """
     tables = "".join(_table(f"{name}_{key}", table) for key, table in program.trace.tables.items())
     parameters = "".join(f"double {x}, " for x in "xy"[: program.arguments])
-    body = "\n  ".join(f"{_C[v.kind]} v{v.index} = {_expression(v, name)};" for v in program.trace.values)
+    given = "".join(f", const double* {key}" for key in near)
+    body = "\n  ".join(
+        f"{_C[v.kind]} v{v.index} = {_expression(v, name, near)};" for v in program.trace.values
+    )
     result, undecided = (_operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True))
     return f"""{tables}
-__device__ {inline} bool {name}({parameters}double& value) {{
+__device__ {inline} bool {name}({parameters}double& value{given}) {{
   {body}
   value = {result};
   return {undecided};
@@ -151,14 +177,15 @@ def _table(name: str, table: np.ndarray) -> str:
     return f"__device__ const double {name}[{table.size}] = {{{numbers}}};\n"
 
 
-def _expression(value: Value, function: str) -> str:
+def _expression(value: Value, function: str, near: Sequence[str]) -> str:
     op, args = value.op, value.args
     if op == "argument":
         return "xy"[args[0]]
     if op == "take":
         name, row, column = args
         width = value.trace.tables[name].shape[1]
-        return f"{function}_{name}[{_operand(row, INTEGER)} * {width} + {column}]"
+        table = name if name in near else f"{function}_{name}"
+        return f"{table}[{_operand(row, INTEGER)} * {width} + {column}]"
     if op == "where":
         condition, a, b = args
         return f"{_operand(condition, BOOLEAN)} ? {_operand(a, value.kind)} : {_operand(b, value.kind)}"

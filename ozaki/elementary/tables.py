@@ -94,10 +94,13 @@ def _log_centres() -> Iterator[Fraction]:
 
 @cache
 def logs() -> np.ndarray:
-    """r = 1/m for the centre of an interval, 1 around 1; -log r in three words, the first cut; and in one."""
+    """r = 1/m for the centre of an interval, 1 around 1; -log r in three words, the first cut; and in one.
+
+    r is a multiple of 1/256, so that m·r - 1 is a float64 number for every m of the interval.
+    """
     rows = []
     for centre in _log_centres():
-        r = 1.0 if abs(centre - 1) < Fraction(1, LOG_STEPS) else float(1 / centre)
+        r = 1.0 if abs(centre - 1) < Fraction(1, LOG_STEPS) else round(256 / centre) / 256
         minus_log = -fraction(digits.log(Big.of(r, BITS)))
         rows.append([r, *words(minus_log, 3, 42), float(minus_log)])
     return np.array(rows)
