@@ -27,6 +27,9 @@ from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 THREADS, BLOCKS = 256, 16
 """Threads of a block, and blocks to a multiprocessor."""
 
+_FLAGS = {False: ", unsigned* flags, unsigned* undecided", True: ""}
+"""Parameters, by whether the texts leave nothing undecided."""
+
 _MOST_NEAR = 1 << 14
 """Bytes of a table that a block copies to its shared memory."""
 
@@ -87,33 +90,36 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     decided : whether they leave nothing undecided; else `undecided` becomes 1 where they do.
     """
     quick, longer = (Program(name, of_single, last) for last in (False, True))
+    kind, names = "float" if of_single else "double", "xy"[: quick.arguments]
     near = _near(quick)
-    kind = "float" if of_single else "double"
-    names = "xy"[: quick.arguments]
-    parameters = "".join(f"const {kind}* {x}, " for x in names)
-    given = ", ".join(f"widened({x}[i])" for x in names)
-    more = "" if decided else ", unsigned* flags, unsigned* undecided"
-    shared = "".join(
-        f"""
-  __shared__ __align__(16) double {key}[{quick.trace.tables[key].size}];
-  for (int i = threadIdx.x; i < {quick.trace.tables[key].size}; i += blockDim.x) {key}[i] = quick_{key}[i];"""
-        for key in near
-    )
-    shared += "\n  __syncthreads();" if near else ""
-    tables = "".join(f", {key}" for key in near)
+    copies = "".join(_copy(key, quick.trace.tables[key].size) for key in near)
     functions = device_function(quick, "quick", near=near) + device_function(longer, "longer", "__noinline__")
+
+    def each(text: str, by: str = "") -> str:
+        return by.join(text.replace("@", x) for x in names)
+
+    given = each("widened(@)", ", ")
     return f"""{HEADER}{functions}
 #define DECIDED {int(decided)}
 extern "C" __global__
-void elementary({parameters}{kind}* out, long long n{more}) {{{shared}
+void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[decided]}) {{
   const long long step = (long long)gridDim.x * blockDim.x, last = DECIDED ? n : (n + 31) & ~31LL;
-  bool some = false;
-  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < last; i += step) {{
+  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  {each(f"{kind} next_@ = i < n ? of_@[i] : 0; ")}
+  bool some = false;{copies}
+  for (; i < last; i += step) {{
+    {each(f"const {kind} @ = next_@; ")}
+    if (i + step < n) {{ {each("next_@ = of_@[i + step]; ")}}}  // memory takes longer than a text
     bool doubt = false;
     if (i < n) {{
       double value;
-      doubt = quick({given}, value{tables}) && longer({given}, value);
-      out[i] = !DECIDED && doubt ? x[i] : {"canonical<float>(value)" if of_single else "value"};
+      doubt = quick({given}, value{"".join(f", {key}" for key in near)});
+      if (doubt) {{
+        double better;  // what a call writes to lies in memory: not the value of every number
+        doubt = longer({given}, better);
+        value = better;
+      }}
+      out[i] = !DECIDED && doubt ? x : {"canonical<float>(value)" if of_single else "value"};
     }}
 #if !DECIDED
     unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
@@ -127,6 +133,14 @@ void elementary({parameters}{kind}* out, long long n{more}) {{{shared}
 #endif
 }}
 """
+
+
+def _copy(key: str, size: int) -> str:
+    """Return what copies a table to a block's shared memory."""
+    return f"""
+  __shared__ __align__(16) double {key}[{size}];
+  for (int j = threadIdx.x; j < {size}; j += blockDim.x) {key}[j] = quick_{key}[j];
+  __syncthreads();"""
 
 
 def _near(program: Program) -> tuple[str, ...]:
