@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, backwards, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import over_rows
@@ -297,9 +297,8 @@ def digits_in_use(digits: Array) -> slice:
     if is_cupy(digits) and digits.flags.c_contiguous and digits.size:
         # A GPU has one block for a row: of more rows it has more.
         parts = math.gcd(digits.shape[1], 1 << 10)
-        used = digits.reshape(len(digits), parts, -1).any(axis=2).any(axis=1).tolist()
-    else:
-        used = digits.any(axis=1).tolist()
+        digits = backwards(digits.reshape(len(digits), parts, -1), 2).any(axis=2)
+    used = backwards(digits, 1).any(axis=1).tolist()
     return slice(used.index(True), len(used) - used[::-1].index(True)) if any(used) else slice(0, 0)
 
 
