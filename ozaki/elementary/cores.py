@@ -101,7 +101,6 @@ class Machine(Words):
         k = 1 it is by a thousandth, and `plus_product` exact all the same.
         """
         r, k = self._reduced(x, "e")
-        p = self.series(r, EXP, LARGEST_R, self.bits)
         table, i, e = tables.powers(), k & 127, k >> 7
         power_of_two = self.row("powers", table, i, 0)
         one = power(where(e > 200, -200, -e))  # 2**-200 is as good as less
@@ -110,13 +109,22 @@ class Machine(Words):
             far = e > 52
             s, d = ordered_sum(where(far, 0.0, -one), power_of_two.hi)
             less = self.number(s, d + (power_of_two.lo - where(far, one, 0.0)))
-            return tuple(x.plus_product(power_of_two, p).tidy() for x in (less, power_of_two)) + (e,)
+            more = self._exp_less_two_terms(r)
+            first, second = (x.plus_product(power_of_two, r) for x in (less, power_of_two))
+            return *(x.plus_product(power_of_two, more).tidy() for x in (first, second)), e
+        p = self.series(r, EXP, LARGEST_R, self.bits)
         if self.pairs:
             less = power_of_two - one
         else:
             less = self.number((power_of_two.hi - one) + take("powers", table, i, 1))
         product = power_of_two * p
         return less.plus_smaller(product), power_of_two.plus_smaller(product), e
+
+    def _exp_less_two_terms(self, r: Number) -> Number:
+        """Return exp(r) - 1 - r = r²/2 + r³/6 + …, of which terms from the second on are in `lo`."""
+        half, e = two_product(r.hi, r.hi * 0.5)
+        rest = self._rest(r, [2 * c for c in EXP[2:]], LARGEST_R, self.bits)
+        return self.number(half, fma(half * r.hi, rest, fma(r.hi, r.lo, e)))
 
     # log ----------------------------------------------------------------------------------------------
 

@@ -30,11 +30,11 @@ THREADS, BLOCKS = 256, 16
 _FLAGS = {False: ", unsigned* flags, unsigned* undecided", True: ""}
 """Parameters, by whether the texts leave nothing undecided."""
 
-_MOST_NEAR = 1 << 14
-"""Bytes of a table that a block copies to its shared memory."""
+_MOST_NEAR = 1 << 15
+"""Bytes of a table's columns that a block copies to its shared memory."""
 
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "shr": ">>"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "shr": ">>"}
 _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _CALLS = {"fma": "__fma_rn", "sqrt": "__dsqrt_rn", "abs": "fabs", "single": "single"}
 _CALLS |= {"bits": "__double_as_longlong", "unbits": "__longlong_as_double", "neg": "-", "not": "!"}
@@ -92,7 +92,7 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     quick, longer = (Program(name, of_single, last) for last in (False, True))
     kind, names = "float" if of_single else "double", "xy"[: quick.arguments]
     near = _near(quick)
-    copies = "".join(_copy(key, quick.trace.tables[key].size) for key in near)
+    copies = "".join(_copy(key, quick.trace.tables[key], columns) for key, columns in near.items())
     functions = device_function(quick, "quick", near=near) + device_function(longer, "longer", "__noinline__")
 
     def each(text: str, by: str = "") -> str:
@@ -135,26 +135,33 @@ void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[d
 """
 
 
-def _copy(key: str, size: int) -> str:
-    """Return what copies a table to a block's shared memory."""
+def _copy(key: str, table: np.ndarray, columns: Sequence[int]) -> str:
+    """Return what copies columns of a table to a block's shared memory."""
+    rows, width = table.shape
+    of_row = " ".join(
+        f"{key}[j * {len(columns)} + {k}] = quick_{key}[j * {width} + {c}];" for k, c in enumerate(columns)
+    )
     return f"""
-  __shared__ __align__(16) double {key}[{size}];
-  for (int j = threadIdx.x; j < {size}; j += blockDim.x) {key}[j] = quick_{key}[j];
+  __shared__ __align__(16) double {key}[{rows * len(columns)}];
+  for (int j = threadIdx.x; j < {rows}; j += blockDim.x) {{ {of_row} }}
   __syncthreads();"""
 
 
-def _near(program: Program) -> tuple[str, ...]:
-    """Return the tables of a text that a block copies to its shared memory, where looking up is faster."""
-    return tuple(key for key, table in program.trace.tables.items() if table.nbytes <= _MOST_NEAR)
+def _near(program: Program) -> dict[str, list[int]]:
+    """Return the tables of a text, and of each the columns in use, that a block has in its shared memory."""
+    taken = {x.args[::2] for x in program.trace.values if x.op == "take"}
+    used = {key: sorted(c for name, c in taken if name == key) for key in program.trace.tables}
+    return {key: c for key, c in used.items() if 8 * len(program.trace.tables[key]) * len(c) <= _MOST_NEAR}
 
 
 def device_function(
-    program: Program, name: str, inline: str = "__forceinline__", near: Sequence[str] = ()
+    program: Program, name: str, inline: str = "__forceinline__", near: dict[str, list[int]] | None = None
 ) -> str:
     """Return a text as a function of CUDA that writes a value, and returns whether that is in doubt.
 
-    near : the tables that it is given, after the value.
+    near : the tables that it is given, after the value, with these columns of each.
     """
+    near = near or {}
     tables = "".join(_table(f"{name}_{key}", table) for key, table in program.trace.tables.items())
     parameters = "".join(f"double {x}, " for x in "xy"[: program.arguments])
     given = "".join(f", const double* {key}" for key in near)
@@ -191,15 +198,16 @@ def _table(name: str, table: np.ndarray) -> str:
     return f"__device__ const double {name}[{table.size}] = {{{numbers}}};\n"
 
 
-def _expression(value: Value, function: str, near: Sequence[str]) -> str:
+def _expression(value: Value, function: str, near: dict[str, list[int]]) -> str:
     op, args = value.op, value.args
     if op == "argument":
         return "xy"[args[0]]
     if op == "take":
         name, row, column = args
+        if name in near:
+            return f"{name}[{_operand(row, INTEGER)} * {len(near[name])} + {near[name].index(column)}]"
         width = value.trace.tables[name].shape[1]
-        table = name if name in near else f"{function}_{name}"
-        return f"{table}[{_operand(row, INTEGER)} * {width} + {column}]"
+        return f"{function}_{name}[{_operand(row, INTEGER)} * {width} + {column}]"
     if op == "where":
         condition, a, b = args
         return f"{_operand(condition, BOOLEAN)} ? {_operand(a, value.kind)} : {_operand(b, value.kind)}"

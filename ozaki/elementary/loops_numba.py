@@ -32,6 +32,7 @@ _INTEGERS = {
     "mul": "mul",
     "and": "and_",
     "or": "or_",
+    "xor": "xor",
     "shl": "shl",
     "shr": "ashr",
 }

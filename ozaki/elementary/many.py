@@ -40,6 +40,9 @@ class Many:
     def where(self, condition: bool, a: Any, b: Any) -> Any:
         return a if condition else b
 
+    def signed(self, x: float, result: Big) -> Big:
+        return -result if x < 0 else result
+
     def power(self, e: int) -> Big:
         return Big(1, int(e), self.bits)
 

@@ -18,7 +18,6 @@ from ozaki.elementary.record import (
     lifted,
     same,
     sigmoid_of,
-    with_sign,
     zero,
 )
 
@@ -39,7 +38,7 @@ def erf(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 def _erf(m, x):
     """x times a smooth function of x² up to 6, from where on it rounds to 1."""
     a = bounded(m, x, 6.0)
-    factor, shift = lifted(m, with_sign(m, x, a))
+    factor, shift = lifted(m, m.where(x < 0.0, -a, a))
     return m.erf_ratio(a) * factor, shift
 
 

@@ -112,8 +112,8 @@ zero = at(0.0, same)
 
 
 def with_sign(m: Any, x: Any, result: Any) -> Any:
-    """Return a result with the sign of x."""
-    return m.where(x < 0.0, -result, result)
+    """Return a nonnegative result with the sign of x."""
+    return m.signed(x, result)
 
 
 def lifted(m: Any, x: Any) -> tuple[Any, Any]:

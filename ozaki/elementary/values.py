@@ -57,7 +57,7 @@ class Value:
     __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
     __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
     __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
-    __and__, __or__ = _operator("and"), _operator("or")
+    __and__, __or__, __xor__ = _operator("and"), _operator("or"), _operator("xor")
     __lshift__, __rshift__ = _operator("shl"), _operator("shr")
     __lt__, __le__ = _operator("lt", BOOLEAN), _operator("le", BOOLEAN)
     __gt__, __ge__ = _operator("gt", BOOLEAN), _operator("ge", BOOLEAN)

@@ -172,6 +172,12 @@ class Words:
             lo = where(condition, *(0.0 if x.lo is None else x.lo for x in (a, b)))
         return Number(self, where(condition, a.hi, b.hi), lo)
 
+    def signed(self, x: Any, result: Number) -> Number:
+        """Return a result with the sign of x turned into it: negated where x is negative, -0 included."""
+        sign = (values.bits(x) >> 63) << 63
+        turned = [None if y is None else values.unbits(values.bits(y) ^ sign) for y in (result.hi, result.lo)]
+        return Number(self, *turned)
+
     def power(self, e: Any) -> Any:
         """Return 2**e, for an exponent between -1022 and 1023."""
         return values.power(e)
