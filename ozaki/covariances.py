@@ -17,7 +17,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     quietly,
 )
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.arguments import as_matrix, request_of
 from ozaki.execution.executors import multiply
 from ozaki.nonfinite import one_nan
@@ -184,7 +184,7 @@ def _weighted_covariances(
 ) -> Array:
     """The same with weights."""
     weights = checked_weights(x[0] if len(x) else x.sum(axis=0), fweights, aweights, (0,))
-    if not all(everywhere(namespace(x).isfinite(w)) for w in weights):
+    if not all(map(all_finite, weights)):
         return namespace(x).full((len(x), len(x)), np.nan)
     total, below = divisor(weights, aweights is not None, ddof)
     w = prod(weights)

@@ -18,7 +18,7 @@ import numpy as np
 from multiword.engines import Engine, get_engine, get_word
 from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays
 from multiword.runtime.options import exactly
-from multiword.runtime.readback import anywhere, everywhere
+from multiword.runtime.readback import all_finite, anywhere, everywhere
 from ozaki.api import accurate_dgemm
 from ozaki.arguments import factors_of
 from ozaki.nonfinite import overwrite_nonfinite
@@ -93,7 +93,7 @@ def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     x = exactly("x", as_array(x, "x"), np.float64)
     if x.ndim < 1:
         raise ValueError("x must have rows to split, got a scalar")
-    if not everywhere(namespace(x).isfinite(x)):
+    if not all_finite(x):
         raise ValueError("x must be finite")
     return _split(x, _checked_count("count", count))
 
@@ -196,8 +196,7 @@ def slice_count(a: Any, b: Any) -> int:
     (2, 5)
     """
     a, b = _operands(a, b)
-    xp = namespace(a)
-    if not (everywhere(xp.isfinite(a)) and everywhere(xp.isfinite(b))):
+    if not (all_finite(a) and all_finite(b)):
         raise ValueError("a and b must be finite")
     if 0 in (*a.shape, *b.shape):
         return 0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, put_one_nan
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.api import matmul
 from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.product.request import NORMWISE
@@ -153,7 +153,7 @@ def _summed_alone(
     xp, alone = namespace(x), [i for i in range(x.ndim) if i not in kept]
     words = taken_words(ExactSum(result_dtype(x, y), shape).add(x.transpose(*alone, *kept)))
     largest = next(words)
-    if not (everywhere(xp.isfinite(largest)) and everywhere(xp.isfinite(y))):
+    if not (all_finite(largest) and all_finite(y)):
         return x, of_x
     found = [largest, *words]  # the last of several is 0
     return xp.stack(found[:-1] or found), [label, *(of_x[i] for i in kept)]

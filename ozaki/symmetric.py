@@ -16,7 +16,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     quietly,
 )
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.executors import multiply, multiply_pair
 from ozaki.product.cost import without_cost_warnings
@@ -137,6 +137,6 @@ def _with_square_norms(x: Array) -> tuple[Array, Array]:
         rest.add_products(x.T, x.T)
     words = map(xp.asarray, taken_words(rest))  # those of no numbers are NumPy's
     largest = next(words)
-    if not everywhere(xp.isfinite(largest)):
+    if not all_finite(largest):
         raise OverflowError("squares of numbers beyond 1e154 overflow: scale x and y down by a power of two")
     return x, xp.stack([xp.where(finite, largest, np.nan), *words], axis=1)

@@ -15,15 +15,24 @@ from multiword.runtime.kernels import Kernel
 _THREADS, _EACH, _MOST_BLOCKS = 256, 16, 1 << 11
 """Threads of a block that looks for words, how many each has at least, and blocks at most."""
 
-_SOUGHT: dict[bool | str, dict[str, Any]] = {
-    True: {"WORD": "unsigned char", "SOUGHT": "word != 0"},
-    False: {"WORD": "unsigned char", "SOUGHT": "word == 0"},
-    "float16": {"WORD": "unsigned short", "SOUGHT": "(word & 0x7fff) > 0x7c00"},
-    "bfloat16": {"WORD": "unsigned short", "SOUGHT": "(word & 0x7fff) > 0x7f80"},
-    "float32": {"WORD": "unsigned", "SOUGHT": "(word & 0x7fffffff) > 0x7f800000"},
-    "float64": {"WORD": "long long", "SOUGHT": "(word & 0x7fffffffffffffff) > 0x7ff0000000000000"},
+_FLOATS = {
+    "float16": ("unsigned short", "0x7fff", "0x7c00"),
+    "bfloat16": ("unsigned short", "0x7fff", "0x7f80"),
+    "float32": ("unsigned", "0x7fffffff", "0x7f800000"),
+    "float64": ("long long", "0x7fffffffffffffff", "0x7ff0000000000000"),
 }
-"""What is looked for in an array: True, False, or NaN of a dtype, whose magnitude is above that of Inf."""
+"""The word of a dtype, all bits but the sign, and those of Inf, which no finite number reaches."""
+
+_SOUGHT: dict[tuple[str, str], dict[str, Any]] = {
+    ("True", "bool"): {"WORD": "unsigned char", "SOUGHT": "word != 0"},
+    ("False", "bool"): {"WORD": "unsigned char", "SOUGHT": "word == 0"},
+}
+"""What is looked for in an array of a dtype."""
+
+for _name, (_word, _magnitude, _infinity) in _FLOATS.items():
+    for _what, _order in (("NaN", ">"), ("not finite", ">=")):
+        _sought = f"(word & {_magnitude}) {_order} {_infinity}"
+        _SOUGHT[_what, _name] = {"WORD": _word, "SOUGHT": _sought}
 
 _ANYWHERE = Kernel(
     "anywhere", Path(__file__).with_name("anywhere.cu"), tuple(_SOUGHT.values()), equals="numpy.any"
@@ -81,7 +90,7 @@ def anywhere(mask: Array) -> bool:
     """
     if not is_cupy(mask):
         return bool(mask.any())
-    return _has(mask if mask.dtype == bool else mask != 0, mask.size, True)
+    return _has("True", mask if mask.dtype == bool else mask != 0)
 
 
 def everywhere(mask: Array) -> bool:
@@ -90,7 +99,7 @@ def everywhere(mask: Array) -> bool:
     >>> everywhere(np.array([False, True]))
     False
     """
-    return not _has(mask, mask.size, False) if is_cupy(mask) else bool(mask.all())
+    return not _has("False", mask) if is_cupy(mask) else bool(mask.all())
 
 
 def has_nan(x: Array) -> bool:
@@ -103,14 +112,26 @@ def has_nan(x: Array) -> bool:
         return False
     if not is_cupy(x):
         return bool(np.isnan(x).any())
-    return _has(x, x.size * (1 + (x.dtype.kind == "c")), x.real.dtype.name)
+    return _has("NaN", x)
 
 
-def _has(x: Array, words: int, sought: bool | str) -> bool:
+def all_finite(x: Array) -> bool:
+    """Return whether all numbers, or parts of complex ones, are finite; as `anywhere`.
+
+    >>> all_finite(np.array([1.0, complex(0, np.inf)]))
+    False
+    """
+    if x.dtype.kind in "iub":
+        return True
+    return not _has("not finite", x) if is_cupy(x) else bool(np.isfinite(x).all())
+
+
+def _has(what: str, x: Array) -> bool:
     refuse_captures("what depends on an array's numbers")
     if not (x.flags.c_contiguous or x.flags.f_contiguous):
         x = namespace(x).ascontiguousarray(x)
+    words, sought = x.size * (1 + (x.dtype.kind == "c")), _SOUGHT[what, x.real.dtype.name]
     told, blocks = Readback(1, np.int32), min(-(-words // (_THREADS * _EACH)), _MOST_BLOCKS)
-    _ANYWHERE((blocks,), (_THREADS,), (x, np.int64(words), told.address), **_SOUGHT[sought])
+    _ANYWHERE((blocks,), (_THREADS,), (x, np.int64(words), told.address), **sought)
     told.send()
     return bool(told.look()[0])

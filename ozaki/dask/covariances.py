@@ -18,7 +18,7 @@ from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, as_array, namespace, quietly
 from multiword.runtime.options import exactly
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.covariances import (
     check_shape_of_weights,
     corrected,
@@ -215,7 +215,7 @@ def _finished(
     with quietly(product):
         if not weights:
             covariances = corrected(product, sums, n, ddof)
-        elif all(everywhere(namespace(w).isfinite(w)) for w in given):
+        elif all(map(all_finite, given)):
             total, below = divisor(_checked(given, weights), "aweights" in weights, ddof)
             covariances = corrected_with_weights(product, sums, total, below)
         else:

@@ -137,14 +137,19 @@ void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[d
 
 def _copy(key: str, table: np.ndarray, columns: Sequence[int]) -> str:
     """Return what copies columns of a table to a block's shared memory."""
-    rows, width = table.shape
+    (rows, width), stride = table.shape, _stride(columns)
     of_row = " ".join(
-        f"{key}[j * {len(columns)} + {k}] = quick_{key}[j * {width} + {c}];" for k, c in enumerate(columns)
+        f"{key}[j * {stride} + {k}] = quick_{key}[j * {width} + {c}];" for k, c in enumerate(columns)
     )
     return f"""
-  __shared__ __align__(16) double {key}[{rows * len(columns)}];
+  __shared__ __align__(16) double {key}[{rows * stride}];
   for (int j = threadIdx.x; j < {rows}; j += blockDim.x) {{ {of_row} }}
   __syncthreads();"""
+
+
+def _stride(columns: Sequence[int]) -> int:
+    """Return how far apart rows lie in shared memory: few words, or an odd number, meet most banks."""
+    return len(columns) if len(columns) <= 4 else len(columns) | 1
 
 
 def _near(program: Program) -> dict[str, list[int]]:
@@ -205,7 +210,7 @@ def _expression(value: Value, function: str, near: dict[str, list[int]]) -> str:
     if op == "take":
         name, row, column = args
         if name in near:
-            return f"{name}[{_operand(row, INTEGER)} * {len(near[name])} + {near[name].index(column)}]"
+            return f"{name}[{_operand(row, INTEGER)} * {_stride(near[name])} + {near[name].index(column)}]"
         width = value.trace.tables[name].shape[1]
         return f"{function}_{name}[{_operand(row, INTEGER)} * {width} + {column}]"
     if op == "where":

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, namespace
+from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy
 from multiword.runtime.options import exactly
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite, everywhere
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -80,7 +80,7 @@ def _of_one_dtype(a: Array, b: Any, finite: bool) -> tuple[Array, Array, bool]:
 def numbers(x: Array, name: str, finite: bool = True) -> Array:
     """Return numbers as float64 or complex128, exactly."""
     x = exactly(name, x, np.complex128 if x.dtype.kind == "c" else np.float64)
-    if finite and not everywhere(namespace(x).isfinite(x)):
+    if finite and not all_finite(x):
         raise LinAlgError(f"{name} must be finite: it has an Inf or a NaN")
     return x
 

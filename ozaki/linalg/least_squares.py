@@ -9,7 +9,7 @@ import numpy as np
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, as_array, converted, namespace, on_device_of_arrays, quietly
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite, everywhere
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_qr
 from ozaki.linalg.arguments import LinAlgError, rectangular_system
@@ -59,7 +59,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     if math.isnan(share):
         raise ValueError("rcond must be a number, got NaN")
     share = share if share >= 0 else 2.0**-53
-    if not everywhere(xp.isfinite(matrix)):
+    if not all_finite(matrix):
         raise LinAlgError("a must be finite: it has an Inf or a NaN")
     with quietly(matrix):
         k = min(m, n)

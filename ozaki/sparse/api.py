@@ -16,7 +16,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
 )
 from multiword.runtime.options import integer
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.public import is_sparse
 from ozaki.rounding.conversion import narrow
@@ -130,7 +130,7 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     terms, found = [(matrix, y) for matrix in matrices for y in xs], list[Array]()
     for _ in range(words):
         found.append(rounded_products(terms, [*addends, *(-word for word in found)], dtype))
-    if not all(everywhere(namespace(word).isfinite(word)) for word in found):
+    if not all(map(all_finite, found)):
         raise ValueError("a, x and b must be finite, and so must the residual be")
     result = [word[:, 0] if one else word for word in found]
     return result[0] if words == 1 else tuple(result)

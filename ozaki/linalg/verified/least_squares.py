@@ -11,7 +11,7 @@ import numpy as np
 
 from multiword.public import public_in
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.linalg.arguments import LinAlgError, rectangular_system
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
@@ -115,7 +115,7 @@ def _full_rank(a: Array) -> tuple[Problem, Statistics]:
     r = xp.linalg.qr(a, mode="r")
     s = xp.triu(solved(r, xp.eye(n, dtype=a.dtype), lower=False))
     condition = contraction = math.inf
-    if everywhere(xp.isfinite(s)):
+    if all_finite(s):
         condition = float(up(spectral_norm(magnitude(s)) * spectral_norm(magnitude(r))))
         q = multiply(a, s, "exact")
         contraction = float(gram_defect(q).max())

@@ -20,7 +20,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
 )
 from multiword.runtime.graphs import refuse_captures
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.api import matmul
 from ozaki.public import is_dask, is_sparse
 from ozaki.sparse.linalg.vectors import norm
@@ -116,7 +116,7 @@ def finite_vector(b: Any, name: str) -> Array:
         raise ValueError(f"{name} must be a vector, got shape {b.shape}")
     if is_cupy(b):
         refuse_captures("Krylov methods")  # which wait for the device
-    if not everywhere(namespace(b).isfinite(b)):
+    if not all_finite(b):
         raise ValueError(f"{name} must be finite")
     return b.reshape(-1)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.cached import cached_property
-from multiword.runtime.readback import everywhere
+from multiword.runtime.readback import all_finite
 from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.verified.tools.upward import ETA, U, apply, compiled_for, gamma, magnitude, plus, up
 
@@ -59,7 +59,7 @@ def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)
                     noise = 2.0**octave * U * xp.asarray(rng.standard_normal(a.shape))
                     near = near + noise * (abs(a.T) + abs(a).max())
                 inverse = xp.linalg.inv(xp.asfortranarray(near)).T
-            if everywhere(xp.isfinite(inverse)):
+            if all_finite(inverse):
                 return inverse
         except np.linalg.LinAlgError:
             pass
