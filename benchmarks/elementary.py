@@ -1,10 +1,12 @@
-"""Elementary functions on one core: time beside NumPy's, and whose last digit is wrong how often.
+"""Elementary functions on one core or a GPU: time beside NumPy's or CuPy's, and whose last digit is wrong.
 
     python -m benchmarks.elementary --json benchmarks/results/elementary_cpu.json
+    python -m benchmarks.elementary --gpu --json benchmarks/results/functions_h200.json
 
-10⁶ numbers a function in one thread: processor time, ours and theirs in turns, the least of some. A result
-of NumPy's or PyTorch's counts as wrong where its bits are not those of the exact value, rounded once; that is
-`ozaki`'s, which are compared with exact values elsewhere (`tests.exhaustive`, tests/elementary).
+On a CPU 10⁶ numbers a function in one thread: processor time, ours and theirs in turns, the least of some. On
+a GPU 10⁸ numbers, calls one after another, their median. A result of another library counts as wrong where
+its bits are not those of the exact value, rounded once; that is `ozaki`'s, which are compared with exact
+values elsewhere (`tests.exhaustive`, tests/elementary).
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import ozaki
-from benchmarks.timing import publish
+from benchmarks.dgemm import versions
+from benchmarks.timing import publish, settled
+from multiword.runtime.arrays import import_cupy
 
-COUNT, TURNS = 10**6, 5
+COUNT, ON_GPU, TURNS = 10**6, 10**8, 5
 
 WIDE, UNIT, POSITIVE = (-20.0, 20.0), (-1.0, 1.0), (2.0**-30, 1000.0)
 RANGES: dict[str, tuple[float, float]] = {
@@ -41,6 +44,8 @@ NUMPYS |= {"atanh": "arctanh", "atan2": "arctan2", "pow": "power"}
 
 def theirs(name: str) -> dict[str, Callable[..., Any]]:
     """Return NumPy's and PyTorch's functions of that name, of arrays."""
+    import torch
+
     found = {"numpy": getattr(np, NUMPYS.get(name, name), None)}
     of_tensors = getattr(torch, name, None) or getattr(torch.nn.functional, name, None)
     if of_tensors is not None:
@@ -61,12 +66,16 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.thread_time() - start
 
 
+def arguments(name: str, rng: Any, count: int, dtype: type) -> list[Any]:
+    """Return random arguments of a function, of the generator's kind of arrays."""
+    bounds = [RANGES.get(name, WIDE), WIDE if name != "pow" else (-5.0, 5.0)]
+    ends = bounds[: len(ozaki.public.PUBLIC[name].arrays)]
+    return [(rng.random(count) * (high - low) + low).astype(dtype) for low, high in ends]
+
+
 def measured(name: str, dtype: type) -> dict[str, Any]:
     """Return a function's time, and by library time and share of wrong results."""
-    rng, low_high = np.random.default_rng(0), RANGES.get(name, WIDE)
-    count = len(ozaki.public.PUBLIC[name].arrays)
-    bounds = [low_high, WIDE if name != "pow" else (-5.0, 5.0)][:count]
-    x = [rng.uniform(*ends, COUNT).astype(dtype) for ends in bounds]
+    x = arguments(name, np.random.default_rng(0), COUNT, dtype)
     works = {"ozaki": getattr(ozaki, name), **theirs(name)}
     with np.errstate(all="ignore"):
         values = {library: work(*x) for library, work in works.items()}
@@ -80,21 +89,48 @@ def measured(name: str, dtype: type) -> dict[str, Any]:
     return row
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+def measured_on_gpu(name: str, dtype: type) -> dict[str, Any]:
+    """Return a function's time, and CuPy's and its share of wrong results, where it has the function."""
+    import cupy
+    from cupyx.scipy import special
+
+    x = arguments(name, cupy.random.default_rng(0), ON_GPU, dtype)
+    ours, cupys = getattr(ozaki, name), getattr(cupy, NUMPYS.get(name, name), getattr(special, name, None))
+    works = {"ozaki": lambda: ours(*x)} | ({"cupy": lambda: cupys(*x)} if cupys else {})
+    row: dict[str, Any] = {"function": name, "dtype": np.dtype(dtype).name}
+    row |= {f"{library} µs": round(queued * 1e6) for library, (queued, _) in settled(works).items()}
+    if cupys:
+        value = ours(*x)
+        row["cupy wrong"] = float(((cupys(*x) != value) & ~cupy.isnan(value)).mean())
+    print(row, flush=True)
+    return row
+
+
+def on_one_core() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of a CPU, and its environment."""
+    import torch
+
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     names = [n for n in ozaki.elementary.NAMES if theirs(n)]
     rows = [measured(name, dtype) for dtype in (np.float32, np.float64) for name in names]
-    record = {
-        "date": date.today().isoformat(),
-        "command": "python -m benchmarks.elementary --json benchmarks/results/elementary_cpu.json",
-        "environment": {"numpy": np.__version__, "torch": torch.__version__, "cpu": processor()},
-        "results": rows,
-    }
-    publish(record, options.json)
+    return rows, {"numpy": np.__version__, "torch": torch.__version__, "cpu": processor()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", action="store_true", help="on a GPU, beside CuPy's")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    command = "python -m benchmarks.elementary"
+    if options.gpu:
+        names = ozaki.elementary.NAMES
+        rows = [measured_on_gpu(name, dtype) for dtype in (np.float32, np.float64) for name in names]
+        command, environment = f"{command} --gpu", versions(import_cupy())
+    else:
+        rows, environment = on_one_core()
+    record = {"date": date.today().isoformat(), "command": command, "environment": environment}
+    publish(record | {"results": rows}, options.json)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Where the longer text is known to leave nothing, as of functions of one float32 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,10 @@ __device__ double single(double x) {{ return widened(narrowed(x)); }}
 """
 
 
+_free: defaultdict[int, list[Readback]] = defaultdict(list)
+"""By device: words that kernels may write to, which are 0; each is of one call at a time."""
+
+
 def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | None) -> None:
     """Write a text's values of flat arrays to `out`, which may be the first of them, but no other.
 
@@ -55,15 +60,18 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
     if otherwise is None:
         _launch(name, True, x, out)
         return
-    cupy = import_cupy()
-    flags, undecided = cupy.empty((out.size + 31) // 32, np.uint32), Readback(1, np.uint32)
+    cupy, free = import_cupy(), _free[out.data.device_id]
+    undecided = free.pop() if free else Readback(1, np.uint32)
+    flags = cupy.empty((out.size + 31) // 32, np.uint32)
     _launch(name, False, x, out, flags, undecided.address)
     undecided.send()
-    if undecided.look()[0]:
+    if (found := undecided.look())[0]:
+        found[0] = 0
         bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
         where = cupy.flatnonzero(bits[: out.size])
         arguments = [a[where].get() for a in (out, *x[1:])]
         out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
+    free.append(undecided)
 
 
 def _launch(name: str, decided: bool, x: Sequence[Array], out: Array, *flags: Any) -> None:

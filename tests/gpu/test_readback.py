@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multiword.runtime.arrays import put_one_nan, real_parts
-from multiword.runtime.readback import anywhere, everywhere, has_nan
+from multiword.runtime.readback import all_finite, anywhere, everywhere, has_nan
 
 pytestmark = pytest.mark.gpu
 
@@ -69,8 +69,26 @@ def test_nan_of_any_pattern(cupy, dtype):
             words[4321] = pattern
             assert has_nan(cupy.asarray(x))
             assert not has_nan(cupy.asarray(x)[::2])
+            assert not all_finite(cupy.asarray(x)[1::2])
         words[4321] = 0
     assert not has_nan(cupy.asarray(x.real).astype(np.int32))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_finite_numbers(cupy, dtype):
+    """The largest and the smallest are; Inf of either sign is none, nor in an imaginary part."""
+    x = np.zeros(5000, dtype)
+    for part in real_parts(x):
+        limits = np.finfo(part.dtype)
+        part[:4] = limits.max, -limits.max, limits.smallest_subnormal, -0.0
+        assert all_finite(cupy.asarray(x))
+        for value in (np.inf, -np.inf, np.nan):
+            part[4321] = value
+            assert not all_finite(cupy.asarray(x))
+            assert all_finite(cupy.asarray(x)[::2])
+        part[4321] = 0
+    assert all_finite(cupy.zeros(0, dtype))
+    assert all_finite(cupy.arange(10))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
