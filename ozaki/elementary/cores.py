@@ -163,26 +163,31 @@ class Machine(Words):
             return self.number(high + self.series(z, LOG, LARGEST_Z, self.bits).hi)
         first, *rest = tables.words(tables.constant("ln2"), 3, 42)
         high = fma(count, first, take("logs", table, i, 1))  # exact: multiples of 2**-42 below 2**10
-        if 2.0 ** (53 - self.bits) > LARGEST_Z**2 / 3:
+        if not self.last:
             low = fma(count, rest[0], take("logs", table, i, 2))
             return self._log_in_words(high, low, z)
         of_z = self.series(z, LOG, LARGEST_Z, self.bits)
-        if not self.last:
-            low = fma(count, rest[0], take("logs", table, i, 2))
-            s, e = ordered_sum(high, of_z.hi)  # high is 0, or more than twice log1p(z)
-            return self.number(*ordered_sum(s, e + (of_z.lo + low)))
         low_words = self.number(count) * self.number(*rest) + self.row("logs", table, i, 2)
         return (self.number(high) + of_z) + low_words
 
     def _log_in_words(self, high: Any, low: Any, z: Number) -> Number:
-        """Return high + low + log1p(z), terms from z³ on in float64; high is 0, or no less than log1p(z)."""
+        """Return high + low + log1p(z); high is 0, or no less than log1p(z).
+
+        Terms are added to the sum one by one, and in float64 from where that is enough: from z³ or z⁴ on.
+        """
         s, e = ordered_sum(high, z.hi)
         low = e + low
-        rest = z.hi * self._rest(z, LOG[2:], LARGEST_Z, self.bits)
         if z.lo is not None:
             low = low + fma(-z.hi, z.lo, z.lo)
         total = Number(self, s, low).plus_product(Number(self, z.hi), Number(self, z.hi * -0.5))
-        return Number(self, *ordered_sum(total.hi, fma(z.hi * z.hi, rest, total.lo)))
+        first, square = 2, z.hi * z.hi
+        if 2.0 ** (53 - self.bits) < LARGEST_Z**2 / 3:
+            third = self.number(z.hi) * self.number(LOG[2])
+            total = total.plus_product(Number(self, *two_product(z.hi, z.hi)), third)
+            first = 3
+        rest = self._rest(z, LOG[first:], LARGEST_Z, self.bits)
+        power_of_z = square * (z.hi if first == 2 else square)
+        return Number(self, *ordered_sum(total.hi, fma(power_of_z, rest, total.lo)))
 
     def log_of_squares(self, a: Any, b: Any, octaves: Any = 0) -> tuple[Number, Any]:
         """Return L and e, log((a² + b²)·2**octaves) = L·2**e, for a >= b >= 0 between 2**-474 and 2**425.

@@ -151,6 +151,15 @@ def odd(y: Any) -> Any:
     return integral(y) & (half < 2.0**52) & ((half + 2.0**52) - 2.0**52 != half)
 
 
+def _end(x: Any, y: Any) -> Any:
+    """Return 0 or Inf, which powers of |x| to ±Inf tend to, and those of 0 and Inf are."""
+    return values.where((abs(x) > 1.0) == (y > 0.0), inf, 0.0)
+
+
+def _with_odd_sign(x: Any, y: Any, value: Any) -> Any:
+    return values.where(minus(x) & odd(y), -value, value)
+
+
 def _power(x: float, y: float) -> Fraction | None:
     """The exact power, of exponents k or k/2; others are no half way case, or take many digits."""
     base, count = Fraction(abs(x)), y
@@ -180,14 +189,9 @@ def pow(x: Array, y: Array, out: Array | None = None, *, where: Any = True) -> A
     -inf,
     inf,
     (lambda x, y: (x < 0.0) & ~integral(y), nan),
-    (lambda x, y: (x == 0.0) & (y > 0.0), lambda x, y: values.where(odd(y), x, 0.0)),
-    (lambda x, y: (x == 0.0) & (y < 0.0), lambda x, y: values.where(odd(y) & minus(x), -inf, inf)),
-    (lambda x, y: infinite(x) & (y > 0.0), lambda x, y: values.where(odd(y) & minus(x), -inf, inf)),
-    (lambda x, y: infinite(x) & (y < 0.0), lambda x, y: values.where(odd(y) & minus(x), -0.0, 0.0)),
-    (lambda x, y: infinite(y) & (((abs(x) < 1.0) & (y > 0.0)) | ((abs(x) > 1.0) & (y < 0.0))), 0.0),
-    (lambda x, y: infinite(y) & (((abs(x) > 1.0) & (y > 0.0)) | ((abs(x) < 1.0) & (y < 0.0))), inf),
-    (lambda x, y: infinite(y) & (abs(x) == 1.0), 1.0),
-    (lambda x, y: (y == 0.0) | (x == 1.0), 1.0),
+    (lambda x, y: ((x == 0.0) | infinite(x)) & (abs(y) > 0.0), lambda x, y: _with_odd_sign(x, y, _end(x, y))),
+    (lambda x, y: infinite(y) & (x == x), _end),
+    (lambda x, y: (y == 0.0) | (x == 1.0) | (infinite(y) & (x == -1.0)), 1.0),
     arguments=2,
     loss=(5, 1),
     exact=_power,
