@@ -25,9 +25,10 @@ from multiword.runtime.forking import loading, to_the_end
 from multiword.runtime.parallel import thread_count
 from multiword.runtime.tasks import Task, queue_for
 
-OPTIONS = ("--std=c++17", "--fmad=false", "-ftz=true")
+OPTIONS = ("--std=c++17", "--fmad=false", "-ftz=true", "--device-as-default-execution-space")
 """No contraction: a product and a sum stay two roundings, as they are in NumPy. Subnormal float32 numbers may
-be zeros, as in CuPy's own kernels: arithmetic that must keep them is written in PTX."""
+be zeros, as in CuPy's own kernels: arithmetic that must keep them is written in PTX. Lambdas are for
+the GPU."""
 
 OLDEST = 80
 """The least compute capability, without its point, that has the instructions of the kernels: Ampere's."""

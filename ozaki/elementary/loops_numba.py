@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from multiword.runtime.jit import allow, jit
-from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary import FUNCTIONS  # with all texts, which its code is made of
 from ozaki.elementary.slopes import arguments_of
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value

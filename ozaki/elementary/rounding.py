@@ -48,8 +48,9 @@ def error_of(function: Function, m: Machine, of_single: bool) -> float:
     """Return the relative error that a text's number is taken to have, at most.
 
     It is more than twice the largest error measured, of some hundred arguments of each text, many of them
-    where errors are largest (tests/elementary/test_errors.py). float32 needs no such bound: all its arguments
-    are compared with exact values.
+    where errors are largest (tests/elementary/test_errors.py), but for arguments from which on a function
+    changes no more, where rounding is certain. float32 needs no such bound: all its arguments are compared
+    with exact values.
     """
     return 2.0 ** -(m.bits - MARGIN[m.bits] - (0 if m.last else function.loss[not of_single]))
 

@@ -139,8 +139,8 @@ def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) ->
 def _atan2(m, y, x):
     """The angle of (x, y), from -π to π."""
     a, b = abs(y), abs(x)
-    scale, _ = even_scale(m, m.where(a > b, a, b))
-    m.doubtful(a * 2.0**450 < b * 2.0**-450)  # perhaps a subnormal result
+    scale, _ = even_scale(m, m.where(a > b, a, b), least=2.0**-100)  # what a quotient leaves is no subnormal
+    m.doubtful(a * 2.0**400 < b * 2.0**-400)  # nor the quotient
     theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale))
     return with_sign(m, y, m.where(x < 0.0, m.constant("pi").plus_smaller(-theta), theta))
 

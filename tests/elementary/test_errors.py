@@ -22,12 +22,23 @@ def arguments(name, of_single):
     else:
         tiny = np.exp2(np.linspace(-54, -5, 30))
         x = [np.concatenate([ordinary(name, 60, seed=6), tiny, -tiny, np.linspace(0.001, 0.009, 30)])]
+        if name in ("sin", "cos", "tan", "sinpi", "cospi"):
+            x = [np.concatenate([*x, near_zeros(name)])]
     if of_single:
         x = [z.astype(np.float32).astype(np.float64) for z in x]
     used = (x[0] >= function.low) & (x[0] <= function.high)
     for condition, _ in function.special:
         used &= ~np.asarray(condition(*x), bool)
     return [z[used] for z in x]
+
+
+def near_zeros(name):
+    """Arguments next to those of results of 0 and ±1, as far as a row of the table reaches."""
+    unit = 1 / 256 if name.endswith("pi") else np.pi / 256
+    rows = np.array([-129, -128, -127, -1, 0, 1, 127, 128, 129, 255, 256, 257, 4223, 178_303])
+    return np.concatenate(
+        [(rows + share) * unit for share in (-0.4999, -0.497, -0.49, 0.487, 0.498, 0.49995)]
+    )
 
 
 def exact_parts(number, e, count):

@@ -11,6 +11,7 @@ import pytest
 
 import ozaki
 from multiword.rounding import round_to
+from multiword.runtime import sources
 from multiword.runtime.compiled import numpy_forms
 from ozaki.elementary.api import apply
 from ozaki.elementary.evaluate import _compiled, _interpreted, by_integers
@@ -22,6 +23,7 @@ from tests.exhaustive import SAMPLE, compare
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/elementary_h200.json"
 ON_A_GPU = {entry["function"]: entry for entry in json.loads(RESULTS.read_text())["results"]}
 NAMES = sorted(name for name, f in FUNCTIONS.items() if f.arguments == 1)
+LOOPS = "ozaki.elementary.loops_numba"
 
 
 def ordinary(name, n, seed=0):
@@ -36,6 +38,15 @@ def ordinary(name, n, seed=0):
         ]
     )
     return x[(x >= low) & (x <= high)]
+
+
+def test_compiled_functions_are_kept_for_their_texts(monkeypatch):
+    """A change of a function's module changes what numba's files are stamped with."""
+    source, before = sources._source, sources.digest_of([LOOPS])
+    for module in {function.text.__module__ for function in FUNCTIONS.values()}:
+        changed = lambda name, of=module: (source(name) or "") + "# changed" * (name == of) or None
+        monkeypatch.setattr(sources, "_source", changed)
+        assert sources.digest_of([LOOPS]) != before
 
 
 def bits(x):

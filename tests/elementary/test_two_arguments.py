@@ -5,7 +5,7 @@ import pytest
 
 import ozaki
 from ozaki.elementary.api import apply
-from ozaki.elementary.evaluate import _compiled, _interpreted
+from ozaki.elementary.evaluate import _compiled, _interpreted, by_integers
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided
 from tests.elementary.references import mp, nearest
@@ -121,6 +121,18 @@ def test_overflow_of_float32_is_decided_at_once(name, x, y):
     out, doubt = np.empty(3, np.float32), np.empty(3, np.uint8)
     assert _compiled(name, True, False)(x, y, out, doubt) == 0
     assert (out == np.inf).all()
+
+
+@pytest.mark.parametrize("largest", [-1060, -960, -450, -250, -90, 0, 500])
+def test_angles_of_tiny_numbers(largest):
+    """What a quotient of subnormal numbers, or of some that are far apart, leaves is not lost."""
+    rng = np.random.default_rng(abs(largest))
+    x = np.exp2(largest + rng.uniform(-10, 10, 300))
+    y = np.exp2(rng.uniform(-1074, max(largest, -1000), 300))
+    for first, second in ((y, x), (y, -x), (x, y)):
+        assert (
+            bits(ozaki.atan2(first, second)) == bits(by_integers("atan2", x.dtype, [first, second]))
+        ).all()
 
 
 def test_ties():
