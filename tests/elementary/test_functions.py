@@ -43,10 +43,11 @@ def ordinary(name, n, seed=0):
 def test_compiled_functions_are_kept_for_their_texts(monkeypatch):
     """A change of a function's module changes what numba's files are stamped with."""
     source, before = sources._source, sources.digest_of([LOOPS])
-    for module in {function.text.__module__ for function in FUNCTIONS.values()}:
-        changed = lambda name, of=module: (source(name) or "") + "# changed" * (name == of) or None
-        monkeypatch.setattr(sources, "_source", changed)
-        assert sources.digest_of([LOOPS]) != before
+    for changed in {function.text.__module__ for function in FUNCTIONS.values()}:
+        with monkeypatch.context() as patch:
+            other = {changed: source(changed) + "# changed"}
+            patch.setattr(sources, "_source", lambda name, other=other: other.get(name) or source(name))
+            assert sources.digest_of([LOOPS]) != before
 
 
 def bits(x):
