@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 import ozaki
 from benchmarks.dgemm import versions
-from benchmarks.timing import publish, settled
+from benchmarks.timing import events, publish, settled
 from multiword.runtime.arrays import import_cupy
 
 COUNT, ON_GPU, TURNS = 10**6, 10**8, 5
@@ -89,8 +90,29 @@ def measured(name: str, dtype: type) -> dict[str, Any]:
     return row
 
 
+def kernel_seconds(work: Callable[[], Any]) -> float:
+    """Return the median seconds of the kernel that a call launches, by events around it."""
+    import cupy
+
+    from ozaki.elementary import cuda
+
+    launch, spent = cuda._launch, list[float]()
+
+    def timed(*arguments: Any) -> None:
+        spent.append(events(lambda: launch(*arguments)))
+
+    cuda._launch = timed
+    try:
+        for _ in range(15):
+            work()
+            cupy.cuda.Device().synchronize()
+    finally:
+        cuda._launch = launch
+    return median(spent)
+
+
 def measured_on_gpu(name: str, dtype: type) -> dict[str, Any]:
-    """Return a function's time, and CuPy's and its share of wrong results, where it has the function."""
+    """Return a function's time and its kernel's; CuPy's, and its share of wrong results, where it has one."""
     import cupy
     from cupyx.scipy import special
 
@@ -99,6 +121,7 @@ def measured_on_gpu(name: str, dtype: type) -> dict[str, Any]:
     works = {"ozaki": lambda: ours(*x)} | ({"cupy": lambda: cupys(*x)} if cupys else {})
     row: dict[str, Any] = {"function": name, "dtype": np.dtype(dtype).name}
     row |= {f"{library} µs": round(queued * 1e6) for library, (queued, _) in settled(works).items()}
+    row["kernel µs"] = round(kernel_seconds(works["ozaki"]) * 1e6)
     if cupys:
         value = ours(*x)
         row["cupy wrong"] = float(((cupys(*x) != value) & ~cupy.isnan(value)).mean())
