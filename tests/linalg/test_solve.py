@@ -519,7 +519,8 @@ def test_an_inverse_that_is_not_near_enough_is_brought_nearer(dtype):
     noise = rng.standard_normal((2, n, n)).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)
     a = noise[0] + 3 * n**0.5 * np.eye(n)
     far = (np.eye(n) + noise[1] / n) @ np.linalg.inv(a)  # rows of I - RA sum up to about 1
-    attempts = islice(regularity._attempts(a, preconditioner.Single(far), 1e14, max_words=1), 2)
+    single, no_native = preconditioner.Single(far), 1e14
+    attempts = islice(regularity._attempts(a, single, no_native, 1, upward.apply(single.size)), 2)
     (first, before), (second, after) = (
         (tier, regularity._contraction(product)[0]) for tier, _, product in attempts
     )
