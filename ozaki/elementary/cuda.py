@@ -19,6 +19,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import expanded, from_text, literal
+from multiword.runtime.memory import taken
 from multiword.runtime.readback import Readback
 from ozaki.elementary import tables
 from ozaki.elementary.evaluate import Otherwise
@@ -61,7 +62,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
         _launch(name, True, x, out)
         return
     cupy, free = import_cupy(), _free[out.data.device_id]
-    undecided = free.pop() if free else Readback(1, np.uint32)
+    undecided = taken(free, lambda: Readback(1, np.uint32))
     flags = cupy.empty((out.size + 31) // 32, np.uint32)
     _launch(name, False, x, out, flags, undecided.address)
     undecided.send()

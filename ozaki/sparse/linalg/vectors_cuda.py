@@ -10,6 +10,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel, pointers
+from multiword.runtime.memory import taken
 from multiword.runtime.readback import Readback
 from ozaki.sparse.products_cuda import LIMITS
 
@@ -46,7 +47,7 @@ def real_vectors(*vectors: Array) -> bool:
 def enclosed_dots(x: Array, y: Array, z: Array | None = None) -> list[float]:
     """Return RN(Σ x·y), RN(√Σ x·y) and RN(Σ x·z), NaN where that is undecided; wait for the GPU."""
     free = _rooms[x.data.device_id]
-    room = free.pop() if free else _Room()
+    room = taken(free, _Room)
     blocks = min(_BLOCKS, -(-x.size // _THREADS))
     (third,), n = pointers(z), np.int64(x.size)
     arguments = (x, y, third, n, room.sums, room.ticket, room.results.address)
