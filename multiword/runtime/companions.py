@@ -8,6 +8,7 @@ time only.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache
 
 from multiword.runtime.sources import PACKAGES
@@ -37,12 +38,12 @@ def companions(instance: Named) -> list[Named]:
 @cache
 def lists() -> dict[str, list[Named]]:
     """Return the instances of every usual call."""
-    return {
-        call: [(name, tuple(sorted(constants.items()))) for name, constants in listed]
-        for file in FILES
-        if file.exists()
-        for call, listed in json.loads(file.read_text(encoding="utf-8")).items()
-    }
+    found: dict[str, list[Named]] = {}
+    for file in FILES:
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # it is not there, or damaged
+            for call, listed in json.loads(file.read_text(encoding="utf-8")).items():
+                found[call] = [(name, tuple(sorted(constants.items()))) for name, constants in listed]
+    return found
 
 
 _begun: set[str] = set()

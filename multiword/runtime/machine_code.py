@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from _thread import allocate_lock
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any
 
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.cached import cached_property
-from multiword.runtime.forking import loading, to_the_end
+from multiword.runtime.forking import to_the_end
 from multiword.runtime.parallel import thread_count
 from multiword.runtime.tasks import Task, queue_for
 
@@ -85,15 +86,21 @@ class Text:
 
     @property
     def kept(self) -> bool:
-        """Whether this or another process has compiled it."""
-        return os.path.isfile(self.path)  # False in a folder that must not be read, where pathlib raises
+        """Whether this or another process has compiled it, and it may be read."""
+        return os.access(self.path, os.R_OK)
 
     def function(self, name: str) -> Any:
         """Return the CuPy function of this name, on the current device."""
+        damaged = False
         if self.kept:
-            return _loaded(self.path, name)
+            try:
+                return _loaded(self.path, name)
+            except Exception:  # damaged, or gone by now; what else is wrong is so with new code, too
+                damaged = True
+                with suppress(OSError):
+                    self.path.unlink()
         code = self.code()
-        if self.kept:
+        if self.kept and not damaged:  # CuPy would look for what it has read from a damaged one
             return _loaded(self.path, name)
         with TemporaryDirectory() as elsewhere:
             path = Path(elsewhere) / self.path.name
@@ -104,7 +111,7 @@ class Text:
         """Return the code, compiled here unless another thread has begun that; no signal disturbs it."""
         task = self.task()
         to_the_end(task.run)
-        return task.result()
+        return self.compiled() if task.cancelled() else task.result()  # at the end of the process
 
     def task(self) -> Task[bytes]:
         """Return the one task that compiles the text."""
@@ -149,26 +156,37 @@ def _made(text: Text) -> bytes:
 def compile_ahead(texts: Iterable[Text]) -> None:
     """Compile texts in other threads, where there are cores for them; whoever asks for one meanwhile has it.
 
-    What fails here is silent, and is raised where it is asked for.
+    What fails here is silent, and is raised where it is asked for. Nothing is waited for, not even a lock: a
+    signal's handler may come in between, and ask for the same.
     """
-    if thread_count() == 1:
+    if _ended or thread_count() == 1 or not _start():
         return
-    tasks = [text.task() for text in texts if not text.kept]
-    with suppress(RuntimeError):  # the process ends, and starts no more threads
-        for task in tasks:
-            with loading:  # callers that come at the same time start one set of threads
-                _queue().put(task)
+    for text in texts:
+        if not text.kept:
+            _queues[-1].put(text.task())
 
 
-@cache
-def _queue() -> SimpleQueue[Task[Any]]:
-    return queue_for(min(MOST_THREADS, thread_count() - 1))
+_queues: list[SimpleQueue[Task[Any]]] = []
+_starting = allocate_lock()
+_ended: list[bool] = []
+
+
+def _start() -> bool:
+    """Start the threads, unless they are there; return whether they are: not while another starts them."""
+    if not _queues and _starting.acquire(blocking=False):
+        try:
+            _queues.append(queue_for(min(MOST_THREADS, thread_count() - 1)))
+        except RuntimeError:  # no thread can be started
+            pass
+        finally:
+            _starting.release()
+    return bool(_queues)
 
 
 def _forget() -> None:
     """A child process has the tables, and none of the threads."""
     _tasks.clear()
-    _queue.cache_clear()
+    _queues.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -177,11 +195,21 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _end() -> None:
-    """Leave nothing to be begun, and wait for what has begun: the compiler must not go while it runs."""
-    begun = [task for task in list(_tasks.values()) if not task.cancelled()]
+    """Leave nothing to be begun, and wait for what has begun: the compiler must not go while it runs.
+
+    Nor where a signal's handler raises; handlers of the end that come later have nothing compiled ahead.
+    """
+    _ended.append(True)
+    begun, interruption = [task for task in list(_tasks.values()) if not task.cancelled()], None
     _tasks.clear()
-    for task in begun:
-        task.wait()
+    while begun:
+        try:
+            begun[-1].wait()
+            begun.pop()
+        except BaseException as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 def _loaded(path: Path, name: str) -> Any:
@@ -192,18 +220,29 @@ def _loaded(path: Path, name: str) -> Any:
 
 def _folder() -> Path:
     """Return the folder in which CuPy keeps what it has compiled."""
-    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
+    folder = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")
+    return Path(os.path.abspath(folder))
 
 
 def _keep(code: bytes, path: Path) -> bool:
-    """Write a file whole, whatever other processes do and if power fails; return whether it is there."""
+    """Write a file whole, whatever other processes do and if power fails; return whether it is there.
+
+    Not where CuPy is told to write none.
+    """
+    written = None
+    if os.environ.get("CUPY_CACHE_IN_MEMORY", "0") not in ("", "0"):
+        return False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            written = file.name
             file.write(code)
             file.flush()
             os.fsync(file.fileno())
         os.replace(file.name, path)
     except OSError:
+        if written is not None:
+            with suppress(OSError):
+                os.unlink(written)
         return False
     return True

@@ -77,13 +77,15 @@ def nvrtc(monkeypatch, tmp_path):
         monkeypatch.setattr(x, "import_cupy", lambda: cupy)
     monkeypatch.setattr(machine_code, "thread_count", lambda: 1)
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kept"))
-    for cached in (kernels._compile, kernels.block_memory, machine_code.target, machine_code._queue):
+    monkeypatch.setattr(machine_code, "_queues", [])
+    monkeypatch.setattr(machine_code, "_ended", [])
+    for cached in (kernels._compile, kernels.block_memory, machine_code.target):
         cached.cache_clear()
     made.loaded = loaded
     yield made
     made.free.set()
     machine_code._end()
-    for cached in (kernels._compile, kernels.block_memory, machine_code.target, machine_code._queue):
+    for cached in (kernels._compile, kernels.block_memory, machine_code.target):
         cached.cache_clear()
 
 
@@ -103,6 +105,41 @@ def test_what_another_process_has_compiled_is_loaded(nvrtc, tmp_path):
     assert len({*nvrtc.loaded}) == 1
     assert [file.suffix for file in (tmp_path / "kept").iterdir()] == [".cubin"]
     assert not machine_code._tasks
+
+
+def test_damaged_code_is_compiled_anew(nvrtc, tmp_path, monkeypatch):
+    load("text")
+    (file,) = (tmp_path / "kept").iterdir()
+    whole, module = file.read_bytes(), machine_code.import_cupy().RawModule
+
+    def checked(path):
+        if Path(path).read_bytes() != whole:
+            raise RuntimeError("CUDA_ERROR_INVALID_IMAGE")
+        return module(path)
+
+    monkeypatch.setattr(machine_code.import_cupy(), "RawModule", checked)
+    file.write_bytes(whole[:5])
+    for _ in range(2):
+        load("text")
+    assert nvrtc.compiled == ["text", "text"]
+    assert file.read_bytes() == whole
+
+
+def test_nothing_is_written_where_cupy_is_told_so(nvrtc, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    for _ in range(2):
+        load("text")
+    assert nvrtc.compiled == ["text"]
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_full_disk_keeps_nothing(nvrtc, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(machine_code.os, "replace", full)
+    load("text")
+    assert not [*(tmp_path / "kept").iterdir()]
 
 
 def test_other_texts_another_compiler_and_another_architecture_compile_anew(nvrtc):
@@ -227,7 +264,51 @@ def test_at_the_end_nothing_more_is_begun_and_what_has_begun_is_waited_for(nvrtc
     assert nvrtc.free.is_set()
     assert nvrtc.compiled == ["#wait"]
     load("two")  # as a handler that comes later may
+    machine_code.compile_ahead(texts("four"))
     assert nvrtc.compiled == ["#wait", "two"]
+    assert not machine_code._tasks
+
+
+def test_the_end_waits_though_it_is_interrupted(nvrtc, monkeypatch):
+    """Else the compiler would go while it runs, and the process crash."""
+
+    def interrupt(number, frame):
+        threading.Timer(0.1, nvrtc.free.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machine_code, "thread_count", lambda: 2)
+    machine_code.compile_ahead(texts("#wait"))
+    until(lambda: nvrtc.compiled)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            machine_code._end()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert nvrtc.free.is_set()
+
+
+def test_what_is_cancelled_at_the_end_is_compiled_by_who_has_asked_for_it(nvrtc, monkeypatch):
+    task = Text.task
+    monkeypatch.setattr(Text, "task", lambda text: (task(text), machine_code._end())[0])
+    load("text")
+    assert nvrtc.compiled == ["text"]
+
+
+def test_handlers_that_ask_within_wait_for_nothing(nvrtc, monkeypatch):
+    """A handler, while the threads are being started, has nothing compiled ahead."""
+    monkeypatch.setattr(machine_code, "thread_count", lambda: 2)
+    start = machine_code.queue_for
+
+    def interrupted(threads):
+        machine_code.compile_ahead(texts("one"))
+        return start(threads)
+
+    monkeypatch.setattr(machine_code, "queue_for", interrupted)
+    machine_code.compile_ahead(texts("two"))
+    until(lambda: not machine_code._tasks)
+    assert nvrtc.compiled == ["two"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
@@ -271,6 +352,15 @@ LISTS = {
         ("undeclared", ()),
     ],
 }
+
+
+@pytest.mark.parametrize("damaged", ["", "[1]", '{"a": 3}', '{"a": [["b", 3]]}', "\x00"])
+def test_damaged_lists_are_none(damaged, tmp_path, monkeypatch):
+    (tmp_path / "companions.json").write_text(damaged)
+    monkeypatch.setattr(companions, "FILES", [tmp_path / "companions.json", tmp_path / "none"])
+    companions.lists.cache_clear()
+    assert companions.lists() == {}
+    companions.lists.cache_clear()
 
 
 @pytest.fixture
