@@ -167,8 +167,13 @@ def compile_ahead(texts: Iterable[Text]) -> None:
 
 
 _queues: list[SimpleQueue[Task[Any]]] = []
+"""One, from which the threads take what is compiled ahead, once they run."""
+
 _starting = allocate_lock()
+"""Held while the threads are being started; nobody waits for it."""
+
 _ended: list[bool] = []
+"""Whether the process ends, and nothing is compiled ahead any more: then it has an element."""
 
 
 def _start() -> bool:
