@@ -220,23 +220,14 @@ class Words:
     def series(self, x: Number, coefficients: Sequence[Fraction], largest: float, bits: int) -> Number:
         """Return x·Σ c_j·x**j, c_0 = 1, with an error of some 2**-bits of it; in `lo` what is below c_1·x².
 
-        Where float64 is enough for the terms from x² or x³ on, they are one.
+        Where float64 is enough for the terms from x² on, they are one.
         """
         if not self.pairs:
             rest = self._rest(x, coefficients[1:], largest, bits)
             return Number(self, fma(x.hi * x.hi, rest, x.hi))
-        lo = 0.0 if x.lo is None else x.lo
-        first, second = coefficients[1], coefficients[2]
-        if abs(first) * largest < 2.0 ** (53 - bits):
+        if abs(coefficients[1]) * largest < 2.0 ** (53 - bits):
             rest = self._rest(x, coefficients[1:], largest, bits)
-            return Number(self, x.hi, fma(x.hi * x.hi, rest, lo))
-        if abs(first) == Fraction(1, 2) and abs(second) * largest**2 < 2.0 ** (53 - bits):
-            half = float(first)
-            p, e = two_product(x.hi, x.hi)
-            s, d = ordered_sum(x.hi, p * half)
-            low = fma(x.hi * (2 * half), lo, lo) + fma(e, half, d)
-            rest = self._rest(x, coefficients[2:], largest, bits)
-            return Number(self, *ordered_sum(s, fma(p * x.hi, rest, low)))
+            return Number(self, x.hi, fma(x.hi * x.hi, rest, 0.0 if x.lo is None else x.lo))
         return x * self.polynomial(x, coefficients, largest, bits)
 
     def odd_series(self, x: Number, coefficients: Sequence[Fraction], largest: float, bits: int) -> Number:
