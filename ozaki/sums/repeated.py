@@ -16,6 +16,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.graphs import capturing
+from multiword.runtime.memory import empty_result
 from ozaki.sums.exact import reduction_cuda
 from ozaki.tuning import LAYOUTS_KNOWN
 
@@ -31,8 +32,10 @@ class _Known(NamedTuple):
     shape: tuple[int, ...]
 
     def __call__(self, arguments: tuple[Any, ...]) -> Array:
-        result = self.repeat(tuple([arguments[i] for i in self.arguments]))
-        return (result if result.dtype is self.dtype else result.view(self.dtype)).reshape(self.shape)
+        read = tuple([arguments[i] for i in self.arguments])
+        result = empty_result(read[0], self.shape, self.dtype)
+        self.repeat(read, result)
+        return result
 
 
 _known: dict[tuple[Any, ...], _Known] = {}

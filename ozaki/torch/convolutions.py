@@ -20,15 +20,9 @@ from torch import Tensor
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.norms import sum_of_products
-from ozaki.torch.pooling import Sizes, each_dimension
+from ozaki.torch.pooling import Sizes, each_dimension, most_at_once
 from ozaki.torch.products import multiplied
 from ozaki.torch.settings import Settings
-
-WINDOWS = 2**24
-"""The most elements of a matrix of windows that is made at once, if one row or column has no more.
-
-A GPU has more at once, one for every 2**10 bytes of its memory: what lies between kernels takes longer there.
-"""
 
 
 def _convolution(
@@ -125,7 +119,7 @@ def _applied(
     samples, lengths = windows.shape[0], windows.shape[1 : x.dim() - 1]
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)
-    outputs, most = len(weight) // groups, _most(x.device)
+    outputs, most = len(weight) // groups, most_at_once(x.device)
     chunks = list(_chunks(samples, lengths, matrix.shape[1] * groups, most))
 
     def products(chunk: tuple[slice, slice]) -> Tensor:
@@ -208,7 +202,7 @@ def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSu
 
 def _columns(windows: Tensor, kernel: Sizes) -> Iterator[tuple[slice, Tensor]]:
     """Yield places in windows, as many as the chunk has room for, and the matrix of their elements."""
-    most = _most(windows.device)
+    most = most_at_once(windows.device)
     if windows.numel() <= most:  # one copy, of whole windows, which are pieces of memory
         groups, samples = windows.shape[len(kernel) + 1], prod(windows.shape[: len(kernel) + 1])
         rows = _written(windows).reshape(samples, groups, -1)
@@ -266,13 +260,6 @@ def _written(windows: Tensor) -> Tensor:
     if windows.stride(-1) != 1 or any(size % four for size in sizes):
         return windows.contiguous()
     return windows.view(torch.complex128).contiguous().view(windows.dtype)
-
-
-def _most(device: torch.device) -> int:
-    """Return the most elements of a matrix of windows."""
-    if device.type == "cpu":
-        return WINDOWS
-    return max(WINDOWS, torch.cuda.get_device_properties(device).total_memory >> 10)
 
 
 def _chunks(samples: int, lengths: Sizes, row: int, most: int) -> Iterator[tuple[slice, slice]]:

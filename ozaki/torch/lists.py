@@ -2,7 +2,7 @@
 
 A GPU takes longer to be told of a small tensor than to compute it. There lists are left to PyTorch's kernels
 of lists, as long as each rounds once, and as no tensor that is written to is read again. What they would
-contract is taken apart: x + value·y·z, x + value·y/z and x + weight·(y − x).
+contract is taken apart: x + value·y·z, x + value·y/z and x + weight·(y − x). Norms are ours, some at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def one_by_one(name: str) -> Callable[..., Any]:
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
     operator, dot, overload = name.removeprefix("_foreach_").partition(".")
     in_place, kind = operator.endswith("_"), operator.rstrip("_") + dot + overload
-    of_lists = partial(_of_lists, kind) if kind in _ONCE else _APART.get(kind)
+    of_lists = partial(_of_lists, kind) if kind in _ONCE else _OTHERWISE.get(kind)
 
     def compute(settings: Settings, *arguments: Any, **options: Any) -> Any:
         if of_lists is not None and not options and settings.part is None and _together(in_place, arguments):
@@ -86,12 +86,34 @@ def _between(in_place: bool, x: Any, y: Any, weight: Any) -> Any:
     return _of_lists("add.List", in_place, x, step)
 
 
-_APART: dict[str, Callable[..., Any]] = {
+def _norms(in_place: bool, tensors: Sequence[Tensor], order: Any = 2) -> Any:
+    """Return norms; small tensors of one size are rows of a matrix."""
+    if order != 2:
+        return NotImplemented
+    alike: dict[int, list[int]] = {}
+    for place, x in enumerate(tensors):
+        alike.setdefault(x.numel(), []).append(place)
+    norms = list[Any](tensors)
+    for size, places in alike.items():
+        some = [tensors[place].reshape(-1) for place in places]
+        if 0 < size <= SMALL and len(some) > 1:
+            found: Sequence[Tensor] = torch.linalg.vector_norm(torch.stack(some), dim=1).unbind()
+        else:
+            found = [torch.linalg.vector_norm(x) for x in some]
+        for place, norm in zip(places, found, strict=True):
+            norms[place] = norm
+    return norms
+
+
+SMALL = 2**17
+"""Numbers of a tensor that a GPU reads, and copies, sooner than it is told to."""
+
+_OTHERWISE: dict[str, Callable[..., Any]] = {
     f"addc{operation}.{overload}": partial(_plus, operation, overload)
     for operation in ("mul", "div")
     for overload in ("Scalar", "ScalarList")
-} | {"lerp.Scalar": _between}
-"""Operators whose kernels would round several operations together."""
+} | {"lerp.Scalar": _between, "norm.Scalar": _norms}
+"""Operators whose kernels would round several operations together, or add up in another order."""
 
 
 def _together(in_place: bool, arguments: Sequence[Any]) -> bool:

@@ -20,7 +20,10 @@ from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.settings import Settings
 
 GATHERED = 2**24
-"""The most elements that are gathered at once, if those of one channel of a sample are no more."""
+"""The most elements that are gathered, or written out as windows, at once, if there need not be more.
+
+A GPU has more at once, one for every 2**10 bytes of its memory: what lies between kernels takes longer there.
+"""
 
 Sizes = Sequence[int]
 Tables = list[Tensor]
@@ -67,6 +70,13 @@ def _turned(tables: Tables, sizes: Sizes) -> Tables:
     return turned
 
 
+def most_at_once(device: torch.device) -> int:
+    """Return the most elements that are gathered at once on a device."""
+    if device.type == "cpu":
+        return GATHERED
+    return max(GATHERED, torch.cuda.get_device_properties(device).total_memory >> 10)
+
+
 def each_dimension(sizes: Sizes, dims: int) -> Sizes:
     """Return sizes for each dimension, of which PyTorch takes one for all."""
     return list(sizes) * dims if len(sizes) == 1 else list(sizes)
@@ -78,12 +88,12 @@ def each_dimension(sizes: Sizes, dims: int) -> Sizes:
 def _summed(x: Tensor, tables: Tables, chosen: Tensor | None = None) -> Tensor:
     """Return exact sums of x over windows, each rounded once; only of numbers whose `chosen` is its place."""
     dims, results = len(tables), [len(table) for table in tables]
-    places = _places(tables, x.shape[-dims:]).to(x.device)
+    places = _places([table.to(x.device, non_blocking=True) for table in tables], x.shape[-dims:])
     rows = _by_place(x, dims, 0)
     indices = None if chosen is None else _by_place(chosen, dims, -1)
     total = x.new_empty(places.shape[1], rows.shape[1])
     own = torch.arange(len(total), device=x.device)[:, None]
-    at_once = max(1, GATHERED // places.numel())
+    at_once = max(1, most_at_once(x.device) // places.numel())
     for i in range(0, rows.shape[1], at_once):
         some = slice(i, i + at_once)
         terms = _gathered(rows[:, some], places)
@@ -95,12 +105,14 @@ def _summed(x: Tensor, tables: Tables, chosen: Tensor | None = None) -> Tensor:
 
 def _places(tables: Tables, sizes: Sizes) -> Tensor:
     """Return a row for each place in a window, of numbers in C order; for none their number."""
-    places, there, dims = torch.zeros(()).long(), torch.ones(()).bool(), len(tables)
-    for i, (table, n) in enumerate(zip(tables, sizes, strict=True)):
+    dims, own = len(tables), []
+    for i, table in enumerate(tables):
         shape = [1] * (2 * dims)
         shape[dims + i], shape[i] = table.shape
-        own = table.T.reshape(shape)
-        places, there = places * n + own, there & (own < n)
+        own.append(table.T.reshape(shape))
+    places, there = own[0], own[0] < sizes[0]
+    for of_dimension, n in zip(own[1:], sizes[1:], strict=True):
+        places, there = places * n + of_dimension, there & (of_dimension < n)
     return torch.where(there, places, prod(sizes)).flatten(0, dims - 1).flatten(1)
 
 

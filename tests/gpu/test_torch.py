@@ -389,7 +389,9 @@ def test_a_transformer_trains_to_the_checkpoint_of_a_cpu():
 @pytest.mark.parametrize("most", [200, 3000])
 def test_chunks_do_not_show_in_convolutions(transposed, most, monkeypatch):
     """Of four channels at a time, of fewer, and of all windows at once."""
-    monkeypatch.setattr(convolutions, "_most", lambda device: most if device.type == "cuda" else 1 << 24)
+    monkeypatch.setattr(
+        convolutions, "most_at_once", lambda device: most if device.type == "cuda" else 1 << 24
+    )
     for groups in (1, 2):
         call, shapes = test_networks.convolution(2, transposed, 2, 1, 1, groups)
         leaves = [test_networks.numbers(*s, seed=i) for i, s in enumerate([(3, 4, 31, 30), *shapes[1:]])]
@@ -444,10 +446,13 @@ def test_optimizers_have_the_bits_of_the_plain_form_on_a_cpu(name):
         assert test_optimizers.stepped(name, form, "cuda") == expected
 
 
-def test_clipping_has_the_bits_of_a_cpu():
-    expected = test_optimizers.clipped()
+@pytest.mark.parametrize(
+    "shapes", [((370, 110), (5,), ()), ((300, 30),) * 3 + ((500, 400),) * 2 + ((64,),) * 9]
+)
+def test_clipping_has_the_bits_of_a_cpu(shapes):
+    expected = test_optimizers.clipped(shapes=shapes)
     for options in ({}, {"foreach": True}, {"foreach": False}):
-        assert test_optimizers.clipped("cuda", **options) == expected
+        assert test_optimizers.clipped("cuda", shapes, **options) == expected
 
 
 @pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam, torch.optim.ASGD])

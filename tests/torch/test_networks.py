@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import ozaki.torch  # noqa: E402
-from ozaki.torch import convolutions  # noqa: E402
+from ozaki.torch import convolutions, pooling  # noqa: E402
 
 F = torch.nn.functional
 SETTINGS = [(1, 0, 1, 1), (2, 1, 1, 2), (2, 1, 2, 4), (3, 2, 1, 1), (1, 2, 2, 2)]
@@ -57,8 +57,8 @@ def test_convolutions_of_integers_are_exact(ndim, transposed, of, monkeypatch):
     call, shapes = convolution(ndim, transposed, *of)
     leaves = [integers(*shape, seed=i) for i, shape in enumerate(shapes)]
     expected = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
-    for most in (convolutions.WINDOWS, 200):
-        monkeypatch.setattr(convolutions, "WINDOWS", most)
+    for most in (pooling.GATHERED, 200):
+        monkeypatch.setattr(pooling, "GATHERED", most)
         with everything() as calls:
             found = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
         assert calls["convolution"] == calls["convolution_backward"] == 1
@@ -70,9 +70,9 @@ def test_windows_take_a_small_share_of_a_gpus_memory(gigabytes, monkeypatch):
     """Of float32 a 256th, but never less than on a CPU."""
     total = gigabytes * 10**9
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=total))
-    most = convolutions._most(torch.device("cuda"))
-    assert most >= convolutions._most(torch.device("cpu")) == convolutions.WINDOWS
-    assert most == convolutions.WINDOWS or total / 300 < 4 * most <= total / 256
+    most = pooling.most_at_once(torch.device("cuda"))
+    assert most >= pooling.most_at_once(torch.device("cpu")) == pooling.GATHERED
+    assert most == pooling.GATHERED or total / 300 < 4 * most <= total / 256
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -93,9 +93,9 @@ def test_neither_threads_nor_cuts_nor_chunks_show_in_convolutions(transposed, mo
     call, shapes = convolution(2, transposed, 2, 1, 1, 2)
     x, weight, bias = (numbers(*shape, seed=i) for i, shape in enumerate([(9, 4, 31, 30), *shapes[1:]]))
     threads, found = torch.get_num_threads(), []
-    for n, most in ((1, convolutions.WINDOWS), (2, 3000)):
+    for n, most in ((1, pooling.GATHERED), (2, 3000)):
         torch.set_num_threads(n)
-        monkeypatch.setattr(convolutions, "WINDOWS", most)
+        monkeypatch.setattr(pooling, "GATHERED", most)
         with everything():
             found.append(with_gradients(call, lambda y: numbers(*y.shape, seed=9), x, weight, bias))
     torch.set_num_threads(threads)
@@ -110,7 +110,7 @@ def test_neither_threads_nor_cuts_nor_chunks_show_in_convolutions(transposed, mo
 
 def test_the_weights_gradient_is_one_sum_over_all_windows(monkeypatch):
     """Partial sums that were rounded would lose the 1."""
-    monkeypatch.setattr(convolutions, "WINDOWS", 1)
+    monkeypatch.setattr(pooling, "GATHERED", 1)
     g = torch.tensor([1e8, 1.0, -1e8])[:, None, None]
     with everything():
         _, of_weight, of_bias = with_gradients(

@@ -156,10 +156,24 @@ def test_lists_of_other_lengths_are_refused(monkeypatch, numbers):
         lists.one_by_one("_foreach_mul.ScalarList")(active(), [torch.ones(2), torch.ones(3)], numbers)
 
 
-def clipped(device="cpu", **options):
-    params = [
-        drawn(*shape, seed=i).to(device).requires_grad_() for i, shape in enumerate([(370, 110), (5,), ()])
-    ]
+def test_norms_of_small_tensors_of_one_size_are_of_rows(monkeypatch):
+    """Two of six numbers, in other shapes, and three of five; others, and large ones, alone."""
+    shapes = [(3, 2), (5,), (6,), (0, 3), (5, 1), (7,), (20,), (1, 5), (20,)]
+    tensors, found = [drawn(*shape, seed=i) for i, shape in enumerate(shapes)], []
+    monkeypatch.setattr(lists, "SMALL", 19)
+    compute = lists.one_by_one("_foreach_norm.Scalar")
+    for on_one, made in ((False, 9), (True, 6)):
+        monkeypatch.setattr(lists, "_on_one_gpu", lambda _, on_one=on_one: on_one)
+        with everything() as calls:
+            found.append(bits(*compute(active(), tensors, 2.0)))
+        assert calls["linalg_vector_norm"] == made
+    assert found[0] == found[1]
+    with everything(), pytest.raises(RuntimeError, match="linalg_vector_norm"):
+        compute(active(), tensors, 1)
+
+
+def clipped(device="cpu", shapes=((370, 110), (5,), ()), **options):
+    params = [drawn(*shape, seed=i).to(device).requires_grad_() for i, shape in enumerate(shapes)]
     for p in params:
         p.grad = p.detach() * 3
     with everything():

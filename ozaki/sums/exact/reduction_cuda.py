@@ -146,13 +146,10 @@ class Repetition(NamedTuple):
     digits: DigitRange
     rounding: Rounding
 
-    def __call__(self, arrays: tuple[Array, ...]) -> Array:
-        """Return the rounded sums of these arrays, one after the other."""
-        outputs = self.launch.outputs
-        result = import_cupy().ndarray(outputs, self.rounding.target.dtype)
-        state = _zero_state(self.digits, outputs) if self.launch.shared else None
+    def __call__(self, arrays: tuple[Array, ...], result: Array) -> None:
+        """Write the rounded sums of these arrays to a result, one after the other."""
+        state = _zero_state(self.digits, self.launch.outputs) if self.launch.shared else None
         self.launch(arrays, self.digits, self.rounding, state, result, False, False)
-        return result
 
 
 Noted = tuple[Repetition | None, tuple[Array, ...], Array]
