@@ -6,6 +6,7 @@ standardized  channels of networks' norms, and their derivatives
 host          float32 rows on a CPU, by `loops_numba` and `norms_numba`
 cuda          rows on a GPU: `enclosed.cu` computes in plain float64; what that leaves in doubt, `rows.cu`
               or, for long rows, `parts.cu`, by the steps of `steps.cuh`
-norms_cuda, slopes_cuda, standardized_cuda, sums_of_rows
-              on a GPU float32 norms, the derivative of softmax, channels, the gradient of an embedding
+norms_cuda, slopes_cuda, standardized_cuda, sums_of_rows, windows
+              on a GPU float32 norms, the derivative of softmax, channels, the gradient of an embedding, and
+              windows, of which convolutions are products
 """

@@ -1,28 +1,30 @@
 """What convolutions are in a mode of everything: windows of the input times a matrix.
 
-A matrix of windows has a row for each element of a channel of the result, and a column for each weight. It is
-made in chunks of rows, or of columns for the gradient of the weight. No product is cut along its inner
-dimension, so every element is one sum of products, and chunks do not show in its bits. Each function returns
-None for arguments that PyTorch is to treat itself.
+A matrix of windows has a row for each element of a channel of the result, and a column for each weight
+(`windows`). It is made in parts, of rows, or of columns for the gradient of the weight. No product is cut
+along its inner dimension, so every element is one sum of products, and parts do not show in its bits. Each
+function returns None for arguments that PyTorch is to treat itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from ozaki.rowwise.windows import Windows
 from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.norms import sum_of_products
-from ozaki.torch.pooling import Sizes, each_dimension, most_at_once
-from ozaki.torch.products import multiplied
+from ozaki.torch.pooling import Sizes, each_dimension
+from ozaki.torch.products import multiplied_arrays
 from ozaki.torch.settings import Settings
+from ozaki.torch.windows import WindowsOf
 
 
 def _convolution(
@@ -115,29 +117,26 @@ def _applied(
     groups: int,
 ) -> Tensor:
     """Return the convolution of x, padded with zeros: (N, C, …) and (O, C/groups, K…) make (N, O, L…)."""
-    windows = _windows(_padded(x, before, after), weight.shape[2:], stride, dilation, groups)
-    samples, lengths = windows.shape[0], windows.shape[1 : x.dim() - 1]
+    kernel = weight.shape[2:]
+    sizes = zip(x.shape[2:], before, after, kernel, stride, dilation, strict=True)
+    lengths = [(n + b + a - d * (k - 1) - 1) // s + 1 for n, b, a, k, s, d in sizes]
+    windows = WindowsOf(x, Windows(kernel, stride, dilation, before, lengths, groups), after)
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)
-    outputs, most = len(weight) // groups, most_at_once(x.device)
-    chunks = list(_chunks(samples, lengths, matrix.shape[1] * groups, most))
 
-    def products(chunk: tuple[slice, slice]) -> Tensor:
-        part = windows[chunk]
-        rows = _written(part).reshape(-1, groups, matrix.shape[1]).transpose(0, 1)
-        return (
-            _product(settings, rows, matrix)
-            .transpose(0, 1)
-            .reshape(*part.shape[: x.dim() - 1], groups, outputs)
-        )
+    def products(samples: slice, lines: slice) -> Tensor:
+        with stream_of(x):
+            part = _product(settings, windows.rows(samples, lines).swapaxes(0, 1), array_of(matrix))
+        return part.reshape(samples.stop - samples.start, -1, *lengths[1:], len(weight))
 
-    if len(chunks) == 1:
-        result = products(chunks[0])
+    parts = list(windows.parts())
+    if len(parts) == 1:
+        result = products(*parts[0])
     else:
-        result = x.new_empty((samples, *lengths, groups, outputs))
-        for chunk in chunks:
-            result[chunk] = products(chunk)
-    return result.flatten(-2).movedim(-1, 1).contiguous()
+        result = x.new_empty((len(x), *lengths, len(weight)))
+        for part in parts:
+            result[part] = products(*part)
+    return result.movedim(-1, 1).contiguous()
 
 
 def _turned(
@@ -177,99 +176,38 @@ def _correlated(
 ) -> Tensor:
     """Return Σ narrow·window over samples and windows, for each pair of channels and each place in a window.
 
-    Places in a window are columns of the product: as many are multiplied at once as the chunk has room for.
+    Places in a window are columns of the product: as many are multiplied at once as there is room for.
     """
-    windows = _windows(_padded(wide, padding, padding), kernel, stride, dilation, groups)
-    windows = windows[(slice(None), *(slice(n) for n in narrow.shape[2:]))]
     outputs, inputs = narrow.shape[1] // groups, wide.shape[1] // groups
-    rows = narrow.movedim(1, 0).reshape(groups, outputs, -1)
-    result = wide.new_empty((groups, outputs, inputs, prod(kernel)))
-    for places, matrix in _columns(windows, kernel):
-        part = _product(settings, rows, matrix)
-        result[..., places] = part.reshape(groups, outputs, -1, inputs).transpose(2, 3)
-    result = result.reshape(groups * outputs, inputs, *kernel)
-    return settings.note(result, partial(_add_correlated, windows, rows, kernel), (wide, narrow))
+    windows = WindowsOf(wide, Windows(kernel, stride, dilation, padding, narrow.shape[2:], groups), padding)
+    rows, parts = narrow.movedim(1, 0).reshape(groups, outputs, -1), []
+    for _, columns in windows.columns():
+        with stream_of(wide):
+            part = _product(settings, array_of(rows), columns.swapaxes(0, 1))
+        parts.append(part.reshape(outputs, groups, -1, inputs))
+    every = parts[0] if len(parts) == 1 else torch.cat(parts, 2)
+    result = every.permute(1, 0, 3, 2).reshape(groups * outputs, inputs, *kernel)
+    return settings.note(result, partial(_add_correlated, windows, rows), (wide, narrow))
 
 
-def _add_correlated(windows: Tensor, rows: Tensor, kernel: Sizes, total: ExactSum) -> None:
+def _add_correlated(windows: WindowsOf, rows: Tensor, total: ExactSum) -> None:
     """Add the exact products of which `_correlated` returns the rounded sums."""
     groups, outputs, _ = rows.shape
-    elements = torch.arange(prod(total.shape), device=rows.device).reshape(groups, outputs, -1, prod(kernel))
-    for places, matrix in _columns(windows, kernel):
-        for left, right, at in zip(rows, matrix, elements[..., places].mT, strict=True):
-            total.add_matmul_at(*map(array_of, (left, right, at.reshape(-1))))
+    elements = torch.arange(prod(total.shape), device=rows.device)
+    elements = elements.reshape(groups, outputs, -1, windows.places)
+    for places, columns in windows.columns():
+        for group, at in enumerate(elements[..., places].mT):
+            total.add_matmul_at(array_of(rows[group]), columns[:, group], array_of(at.reshape(-1)))
 
 
-def _columns(windows: Tensor, kernel: Sizes) -> Iterator[tuple[slice, Tensor]]:
-    """Yield places in windows, as many as the chunk has room for, and the matrix of their elements."""
-    most = most_at_once(windows.device)
-    if windows.numel() <= most:  # one copy, of whole windows, which are pieces of memory
-        groups, samples = windows.shape[len(kernel) + 1], prod(windows.shape[: len(kernel) + 1])
-        rows = _written(windows).reshape(samples, groups, -1)
-        yield slice(0, prod(kernel)), rows.transpose(0, 1)
-        return
-    ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in product(*map(range, kernel))]
-    many = max(1, most // max(1, windows.numel() // prod(kernel)))
-    for start in range(0, len(ends), many):
-        places = slice(start, min(start + many, len(ends)))
-        columns = torch.stack([windows[end] for end in ends[places]], -2)  # (N, L…, groups, …, inputs)
-        yield places, columns.flatten(0, len(kernel)).movedim(0, 1).flatten(2)
-
-
-def _product(settings: Settings, a: Tensor, b: Tensor) -> Tensor:
-    """Return the products of two stacks of matrices, one for each group."""
-    with stream_of(a):
-        if len(a) == 1:
-            return tensor_of(multiplied(settings, a[0], b[0]))[None]
-        return tensor_of(multiplied(settings, a.contiguous(), b.contiguous()))
-
-
-def _padded(x: Tensor, before: Sizes, after: Sizes) -> Tensor:
-    """Return x as (N, …, C) with zeros around it, or with less than it has, where their number is negative.
-
-    With channels last a row of a window is one piece of memory: windows are copied several times as fast.
-    """
-    if not any((*before, *after)):
-        return x.movedim(1, -1).contiguous()
-    ends = [n for pair in reversed(list(zip(before, after, strict=True))) for n in pair]
-    if min(ends) < 0:
-        return torch.constant_pad_nd(x, ends).movedim(1, -1).contiguous()
-    sizes = [b + n + a for b, n, a in zip(before, x.shape[2:], after, strict=True)]
-    padded = x.new_zeros((len(x), *sizes, x.shape[1]))  # and one copy, not two
-    inside: tuple[Any, ...] = tuple(slice(b, b + n) for b, n in zip(before, x.shape[2:], strict=True))
-    padded[(slice(None), *inside)] = x.movedim(1, -1)
-    return padded
-
-
-def _windows(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, groups: int) -> Tensor:
-    """Return a view of (N, …, C) with shape (N, L…, groups, K…, C/groups)."""
-    sizes = zip(x.shape[1:-1], kernel, stride, dilation, strict=True)
-    lengths = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in sizes]
-    first, *steps, channel = x.stride()
-    inputs = x.shape[-1] // groups
-    along = [step * s for step, s in zip(steps, stride, strict=True)]
-    within = [step * d for step, d in zip(steps, dilation, strict=True)]
-    shape = (x.shape[0], *lengths, groups, *kernel, inputs)
-    return x.as_strided(shape, (first, *along, inputs * channel, *within, channel))
-
-
-def _written(windows: Tensor) -> Tensor:
-    """Return windows, written out; of four channels at a time, if there are so many, which is faster."""
-    sizes = windows.shape[-1], windows.storage_offset(), *windows.stride()[:-1]
-    four = 16 // windows.itemsize
-    if windows.stride(-1) != 1 or any(size % four for size in sizes):
-        return windows.contiguous()
-    return windows.view(torch.complex128).contiguous().view(windows.dtype)
-
-
-def _chunks(samples: int, lengths: Sizes, row: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """Yield samples, and windows along the first dimension, whose rows of this length are made at once."""
-    line = max(1, row * prod(lengths[1:]))
-    lines = min(lengths[0], max(1, most // line))
-    at_once = max(1, most // (line * lengths[0])) if lines == lengths[0] else 1
-    for n in range(0, samples, at_once):
-        for i in range(0, lengths[0], lines):
-            yield slice(n, n + at_once), slice(i, i + lines)
+def _product(settings: Settings, a: Array, b: Array) -> Tensor:
+    """Return the products of two stacks of matrices, one for each group, side by side."""
+    request = settings.request(a)
+    if len(a) == 1:
+        return tensor_of(multiplied_arrays(a[0], b[0], request))
+    xp = namespace(a)
+    products = tensor_of(multiplied_arrays(xp.ascontiguousarray(a), xp.ascontiguousarray(b), request))
+    return products.transpose(0, 1).flatten(1)
 
 
 def _ours(

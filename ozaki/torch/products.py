@@ -113,7 +113,7 @@ def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
         a, b = a.float(), b.float()
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
-    result = _multiplied(left, right, settings.request(left, target))
+    result = multiplied_arrays(left, right, settings.request(left, target))
     result = result if b.dim() > 1 else result.reshape(a.shape[:-1])
     return result if target is None or result.itemsize == 2 else _as_half(result, dtype)
 
@@ -139,7 +139,8 @@ def _as_half(x: Array, dtype: torch.dtype) -> Array:
     return half
 
 
-def _multiplied(left: Array, right: Array, request: Request) -> Array:
+def multiplied_arrays(left: Array, right: Array, request: Request) -> Array:
+    """Return the product of two matrices, or those of two stacks."""
     if left.ndim == 3:
         return multiply_stacks(left, right, request)
     return multiply(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
-from ozaki.torch import convolutions  # noqa: E402
+from ozaki.torch import windows  # noqa: E402
 from tests.torch import test_draws, test_gradients, test_networks, test_optimizers, test_pooling  # noqa: E402
 from tests.torch.test_everything import CASES, bits, drawn, everything, trained  # noqa: E402
 from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
@@ -389,9 +389,7 @@ def test_a_transformer_trains_to_the_checkpoint_of_a_cpu():
 @pytest.mark.parametrize("most", [200, 3000])
 def test_chunks_do_not_show_in_convolutions(transposed, most, monkeypatch):
     """Of four channels at a time, of fewer, and of all windows at once."""
-    monkeypatch.setattr(
-        convolutions, "most_at_once", lambda device: most if device.type == "cuda" else 1 << 24
-    )
+    monkeypatch.setattr(windows, "most_at_once", lambda device: most if device.type == "cuda" else 1 << 24)
     for groups in (1, 2):
         call, shapes = test_networks.convolution(2, transposed, 2, 1, 1, groups)
         leaves = [test_networks.numbers(*s, seed=i) for i, s in enumerate([(3, 4, 31, 30), *shapes[1:]])]

@@ -8,7 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import ozaki.torch  # noqa: E402
-from ozaki.torch import convolutions, pooling  # noqa: E402
+from ozaki.rowwise.windows import Windows  # noqa: E402
+from ozaki.torch import pooling  # noqa: E402
+from ozaki.torch.windows import _views, contiguous  # noqa: E402
 
 F = torch.nn.functional
 SETTINGS = [(1, 0, 1, 1), (2, 1, 1, 2), (2, 1, 2, 4), (3, 2, 1, 1), (1, 2, 2, 2)]
@@ -81,8 +83,9 @@ def test_windows_are_written_out_as_they_are(channels, dtype):
     """Of as many channels at a time as 16 bytes have, and of one."""
     x = numbers(2, 9, 8, channels).to(dtype)
     for start in (0, 1):
-        windows = convolutions._windows(x[start:], (3, 2), (2, 1), (1, 2), 1)
-        written = convolutions._written(windows)
+        given = Windows((3, 2), (2, 1), (1, 2), (0, 0), (4, 6), 1)
+        windows = _views(x[start:], given)
+        written = contiguous(windows)
         assert written.is_contiguous()
         assert written.dtype is dtype
         assert torch.equal(written, windows)

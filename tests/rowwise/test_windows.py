@@ -1,0 +1,115 @@
+"""Windows written out: the kernel without a GPU. `tests/gpu/test_torch.py` has the convolutions."""
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+from multiword.runtime.machine_code import OPTIONS
+from ozaki.rowwise import windows
+from ozaki.rowwise.windows import Windows
+from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, OTHERS, compile_kernel
+from tests.rowwise.test_cuda import TEAM, compiled, launched
+
+
+@pytest.mark.parametrize("word", windows._WORDS)
+def test_compiles(word):
+    for architecture in (ARCHITECTURE, *OTHERS):
+        assert compile_kernel(windows.source(256, word), (f"--gpu-architecture={architecture}", *OPTIONS))
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """The kernel on the host, by the bytes of its words."""
+    four = "struct uint4 { unsigned x, y, z, w; };\n"
+    return {
+        word: compiled(four + windows.source(TEAM, word), tmp_path_factory.mktemp("windows"))
+        for word in windows._WORDS
+    }
+
+
+@pytest.fixture
+def kernel(libraries, monkeypatch):
+    """The kernel in the place of a GPU's."""
+
+    def of(word, device):
+        def launch(grid, block, arguments):
+            x, out, shape = arguments
+            described = windows.WindowShape.from_buffer_copy(shape)
+            threads = out.nbytes // (word * described.places)
+            assert grid[0] == -(-threads // block[0])
+            launched(libraries[word], "write_windows", -(-threads // TEAM), (x, out), described)
+
+        return launch
+
+    monkeypatch.setattr(windows, "_kernel", of)
+    monkeypatch.setattr(windows, "refuse_captures", lambda _: None)
+
+
+class OnDevice(np.ndarray):
+    """An array that says of itself what one on a GPU does."""
+
+    data = SimpleNamespace(ptr=512, device_id=0)
+
+
+def written(x, asked, after):
+    """The same by NumPy: (N, L…, groups, K…, C/groups)."""
+    dims = range(1, x.ndim - 1)
+    ends = [(0, 0), *[(max(b, 0), max(a, 0)) for b, a in zip(asked.before, after, strict=True)], (0, 0)]
+    x = np.pad(x, ends)
+    cut = [
+        slice(max(-b, 0), x.shape[d] - max(-a, 0)) for d, b, a in zip(dims, asked.before, after, strict=True)
+    ]
+    spans = [d * (k - 1) + 1 for k, d in zip(asked.kernel, asked.dilation, strict=True)]
+    found = sliding_window_view(x[:, *cut], spans, tuple(dims))  # (N, L…, C, spans…)
+    found = found[:, *(slice(None, None, s) for s in asked.stride)]
+    found = found[..., *(slice(None, None, d) for d in asked.dilation)]
+    found = found[:, *(slice(n) for n in asked.lengths)]
+    split = found.reshape(*found.shape[: x.ndim - 1], asked.groups, -1, *asked.kernel)
+    return np.moveaxis(split, x.ndim, -1)
+
+
+CASES = {
+    "one dimension": ((3, 11, 6), Windows((3,), (2,), (2,), (1,), (5,), 1), (1,)),
+    "two": ((2, 7, 9, 4), Windows((3, 2), (2, 1), (1, 3), (1, 0), (3, 7), 1), (0, 1)),
+    "two, in groups": ((2, 7, 9, 6), Windows((3, 3), (1, 2), (1, 1), (1, 2), (7, 6), 3), (1, 2)),
+    "two, cut": ((2, 8, 9, 4), Windows((1, 2), (1, 1), (1, 1), (-2, -1), (5, 8), 2), (-1, 1)),
+    "three": ((2, 4, 5, 6, 2), Windows((2, 3, 2), (1, 2, 1), (2, 1, 1), (1, 1, 0), (4, 3, 5), 2), (1, 1, 0)),
+    "as they are": ((2, 5, 4, 3), Windows((1, 1), (1, 1), (1, 1), (0, 0), (5, 4), 1), (0, 0)),
+    "fewer": ((2, 9, 9, 2), Windows((3, 3), (2, 2), (1, 1), (1, 1), (4, 5), 1), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("kernel")
+def test_windows_are_those_of_numpy(case, dtype):
+    """All of them; some samples, and lines; some places."""
+    shape, asked, after = CASES[case]
+    x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+    expected = written(x, asked, after)
+    places, groups = np.prod(asked.kernel), asked.groups
+    every = slice(0, shape[0]), slice(0, asked.lengths[0]), slice(0, places)
+    parts = [
+        every,
+        (slice(1, 2), *every[1:]),
+        (every[0], slice(1, asked.lengths[0]), every[2]),
+        (*every[:2], slice(places // 2, places)),
+    ]
+    for samples, lines, some in parts:
+        part = expected[samples, lines]
+        part = part.reshape(-1, groups, places, shape[-1] // groups)[:, :, some]
+        found = windows.written_out(x.view(OnDevice), asked, samples, lines, some)
+        assert found.dtype == dtype
+        assert np.array_equal(found, part.reshape(*found.shape))
+
+
+@pytest.mark.parametrize(
+    ("of_group", "address", "itemsize", "word"),
+    [(16, 512, 4, 16), (12, 512, 4, 4), (32, 516, 4, 4), (8, 512, 8, 8), (48, 16, 8, 16)],
+)
+def test_several_numbers_are_copied_at_once_where_they_are_aligned(of_group, address, itemsize, word):
+    assert windows._word(of_group, address, itemsize) == word
+    assert ctypes.sizeof(windows.WindowShape) == 8 * 25
