@@ -1,7 +1,8 @@
 // Windows of numbers whose channels are last, written out as rows of a matrix: out[row, g, p, c] is the number of window
-// `row` at place p, in channel c of group g; 0 beyond the edges. A thread has a channel of a window, at all places.
+// `row` at place p, in channel c of group g; 0 beyond the edges. A thread has one place of one channel, or several of
+// them in turn where rows are short, of the ROWS windows of its block.
 //
-// Printed before this file: TEAM, the threads of a block, and WORD, what is copied at once: a number, or several.
+// Printed before this file: TEAM, the threads of a block, ROWS, and WORD, what is copied at once: a number, or several.
 
 struct WindowShape {
   long long size[3], kernel[3], stride[3], dilation[3], before[3];
@@ -9,28 +10,38 @@ struct WindowShape {
 };
 
 extern "C" __global__ void __launch_bounds__(TEAM) write_windows(const WORD* x, WORD* out, WindowShape s) {
-  const long long index = blockIdx.x * (long long)TEAM + threadIdx.x;
-  if (index >= s.rows * s.channels) return;
-  const long long channel = index % s.channels, width = s.channels / s.groups;
-  const WORD none = {};
-  long long row = index / s.channels, place = s.place, first[3], k[3];
-  out += (row * s.channels + channel / width * width) * s.places + channel % width;
+  __shared__ long long start[ROWS], first[3][ROWS];
+  const long long items = s.places * s.channels, across = (items + TEAM - 1) / TEAM;
+  const long long top = blockIdx.x / across * ROWS, count = s.rows - top < ROWS ? s.rows - top : ROWS;
+  for (int r = threadIdx.x; r < count; r += TEAM) {
+    long long row = top + r, i[3];
+    for (int d = 2; d >= 0; d--) {
+      i[d] = (row % s.lengths[d] + (d ? 0 : s.line)) * s.stride[d] - s.before[d];
+      row /= s.lengths[d];
+      first[d][r] = i[d];
+    }
+    start[r] = ((((s.sample + row) * s.size[0] + i[0]) * s.size[1] + i[1]) * s.size[2] + i[2]) * s.channels;
+  }
+  __syncthreads();
+  const int lanes = items < TEAM ? items : TEAM, at_once = TEAM / lanes;
+  const long long item = blockIdx.x % across * TEAM + threadIdx.x % lanes;
+  if (threadIdx.x >= lanes * at_once || item >= items) return;
+  const long long width = s.channels / s.groups, channel = item / (s.places * width) * width + item % width;
+  long long place = s.place + item / width % s.places, apart[3];
   for (int d = 2; d >= 0; d--) {
-    first[d] = (row % s.lengths[d] + (d ? 0 : s.line)) * s.stride[d] - s.before[d];
-    row /= s.lengths[d];
-    k[d] = place % s.kernel[d];
+    apart[d] = place % s.kernel[d] * s.dilation[d];
     place /= s.kernel[d];
   }
-  x += (s.sample + row) * s.size[0] * s.size[1] * s.size[2] * s.channels + channel;
-  for (long long p = 0; p < s.places; p++, out += width) {
-    long long from = 0;
+  x += ((apart[0] * s.size[1] + apart[1]) * s.size[2] + apart[2]) * s.channels + channel;
+  out += top * items + item;
+  const WORD none = {};
+#pragma unroll 4
+  for (int r = threadIdx.x / lanes; r < count; r += at_once) {
     bool there = true;
     for (int d = 0; d < 3; d++) {
-      const long long i = first[d] + k[d] * s.dilation[d];
+      const long long i = first[d][r] + apart[d];
       there = there && 0 <= i && i < s.size[d];
-      from = from * s.size[d] + i;
     }
-    *out = there ? x[from * s.channels] : none;
-    for (int d = 2; d >= 0 && ++k[d] == s.kernel[d]; d--) k[d] = 0;
+    out[r * items] = there ? x[start[r]] : none;
   }
 }

@@ -14,8 +14,8 @@ from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.kernels import Struct, expanded, from_text, members
 from multiword.runtime.memory import empty_result
 
-_TEAM = 256
-"""Threads of a block."""
+_TEAM, _ROWS = 256, 32
+"""Threads of a block, and its windows."""
 
 _DIMENSIONS = 3
 _WORDS = {4: "unsigned", 8: "unsigned long long", 16: "uint4"}
@@ -76,7 +76,8 @@ def written_out(x: Array, windows: Windows, samples: slice, lines: slice, places
         place=places.start,
         places=count,
     )
-    grid = (-(-rows * (channels * x.itemsize // word) // _TEAM),)
+    across = -(-count * channels * x.itemsize // (word * _TEAM))
+    grid = (-(-rows // _ROWS) * across,)
     _kernel(word, x.data.device_id)(grid, (_TEAM,), (x, out, described.value))
     return out
 
@@ -94,9 +95,11 @@ def _word(of_group: int, address: int, itemsize: int) -> int:
 
 @cache
 def _kernel(word: int, device: int) -> Any:
-    return from_text(source(_TEAM, word), "write_windows", device)
+    return from_text(source(_TEAM, _ROWS, word), "write_windows", device)
 
 
-def source(team: int, word: int) -> str:
-    """Return the kernel in CUDA, for blocks of so many threads and words of so many bytes."""
-    return f"#define TEAM {team}\n#define WORD {_WORDS[word]}\n" + expanded(Path(__file__).with_suffix(".cu"))
+def source(team: int, rows: int, word: int) -> str:
+    """Return the kernel in CUDA, for blocks of so many threads and windows, and words of so many bytes."""
+    constants = {"TEAM": team, "ROWS": rows, "WORD": _WORDS[word]}
+    lines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    return lines + expanded(Path(__file__).with_suffix(".cu"))

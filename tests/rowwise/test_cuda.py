@@ -48,6 +48,7 @@ static int ready = pthread_barrier_init(&met, nullptr, 4);
 static void __syncthreads() { pthread_barrier_wait(&met); }
 static void __syncwarp() { __syncthreads(); }
 extern "C" void be(int thread, int block, int blocks) {
+  __syncthreads();  // shared memory is the next block's, too
   threadIdx.x = thread, blockIdx.x = block, blockDim.x = 4, gridDim.x = blocks;
 }
 static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }

@@ -17,7 +17,7 @@ from tests.rowwise.test_cuda import TEAM, compiled, launched
 @pytest.mark.parametrize("word", windows._WORDS)
 def test_compiles(word):
     for architecture in (ARCHITECTURE, *OTHERS):
-        assert compile_kernel(windows.source(256, word), (f"--gpu-architecture={architecture}", *OPTIONS))
+        assert compile_kernel(windows.source(256, 32, word), (f"--gpu-architecture={architecture}", *OPTIONS))
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def libraries(tmp_path_factory):
     """The kernel on the host, by the bytes of its words."""
     four = "struct uint4 { unsigned x, y, z, w; };\n"
     return {
-        word: compiled(four + windows.source(TEAM, word), tmp_path_factory.mktemp("windows"))
+        word: compiled(four + windows.source(TEAM, 5, word), tmp_path_factory.mktemp("windows"))
         for word in windows._WORDS
     }
 
@@ -38,9 +38,10 @@ def kernel(libraries, monkeypatch):
         def launch(grid, block, arguments):
             x, out, shape = arguments
             described = windows.WindowShape.from_buffer_copy(shape)
-            threads = out.nbytes // (word * described.places)
-            assert grid[0] == -(-threads // block[0])
-            launched(libraries[word], "write_windows", -(-threads // TEAM), (x, out), described)
+            items = out.nbytes // (word * described.rows)
+            assert grid[0] == -(-described.rows // 32) * -(-items // block[0])
+            blocks = -(-described.rows // 5) * -(-items // TEAM)
+            launched(libraries[word], "write_windows", blocks, (x, out), described)
 
         return launch
 
