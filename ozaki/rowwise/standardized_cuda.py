@@ -59,8 +59,8 @@ def standardize(
     """
     shape, launch = _launches(x, "standardized.cu", WEIGHT=weight, BIAS=bias)
     xp, per_part = namespace(x), (shape.channels * shape.parts, _SUM)
-    sums, squares = xp.empty(per_part), xp.empty(per_part)
-    means, moments = xp.empty(shape.channels), empty_result(x, (3, shape.channels), x.dtype)
+    sums, squares = xp.ndarray(per_part), xp.ndarray(per_part)
+    means, moments = xp.ndarray(shape.channels), empty_result(x, (3, shape.channels), x.dtype)
     y = empty_result(x, x.shape, x.dtype)
     affine, moved = pointers(weight, bias), pointers(*averages[:2])
     numbers = map(np.float64, (eps, 1 - averages.share, averages.share))
@@ -79,7 +79,7 @@ def slopes(
     mean : None where x is y already.
     """
     shape, launch = _launches(x, "standardized_slopes.cu", WEIGHT=weight)
-    sums = namespace(x).empty((4, shape.channels * shape.parts, _SUM))
+    sums = namespace(x).ndarray((4, shape.channels * shape.parts, _SUM))
     of_x = empty_result(x, x.shape, x.dtype)
     of_weight, of_bias = (empty_result(x, (shape.channels,), x.dtype) for _ in range(2))
     arguments = g, x, *pointers(weight, mean), scale, sums

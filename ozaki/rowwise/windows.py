@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,9 @@ from multiword.runtime.memory import empty_result
 
 _TEAM, _ROWS = 256, 32
 """Threads of a block, and its windows."""
+
+_KINDS = 1 << 10
+"""Of windows whose descriptions are kept, some 400 bytes each."""
 
 _DIMENSIONS = 3
 _WORDS = {4: "unsigned", 8: "unsigned long long", 16: "uint4"}
@@ -40,46 +43,64 @@ class Windows(NamedTuple):
     lengths : how many windows there are.
     """
 
-    kernel: Sequence[int]
-    stride: Sequence[int]
-    dilation: Sequence[int]
-    before: Sequence[int]
-    lengths: Sequence[int]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    lengths: tuple[int, ...]
     groups: int
 
 
-def written_out(x: Array, windows: Windows, samples: slice, lines: slice, places: slice) -> Array:
-    """Return some windows of (N, …, C) contiguous numbers, zeros beyond: (rows, groups, places·C/groups).
+class Part(NamedTuple):
+    """From where to where: of N, of the windows along the first dimension, and of the numbers of a window.
 
-    samples, lines, places : from where to where: of N, of the windows along the first dimension, and of the
-        numbers of a window, whose last dimension changes first.
+    These are counted in C order.
     """
+
+    samples: tuple[int, int]
+    lines: tuple[int, int]
+    places: tuple[int, int]
+
+
+def written_out(x: Array, windows: Windows, part: Part) -> Array:
+    """Return some windows of (N, …, C) contiguous numbers, zeros beyond: (rows, groups, places·C/groups)."""
     refuse_captures("windows")
-    lengths = lines.stop - lines.start, *windows.lengths[1:]
-    rows, channels = (samples.stop - samples.start) * prod(lengths), x.shape[-1]
-    count = places.stop - places.start
-    shape = rows, windows.groups, count * (channels // windows.groups)
+    word = _word(x.shape[-1] // windows.groups * x.itemsize, x.data.ptr, x.itemsize)
+    blocks, shape, described = _described(x.shape, windows, part, word // x.itemsize)
     out = empty_result(x, shape, x.dtype)
-    word = _word(channels // windows.groups * x.itemsize, x.data.ptr, x.itemsize)
+    _kernel(word, x.data.device_id)((blocks,), (_TEAM,), (x, out, described.value))
+    return out
+
+
+@lru_cache(_KINDS)
+def _described(
+    size: tuple[int, ...], windows: Windows, part: Part, of_word: int
+) -> tuple[int, tuple[int, ...], WindowShape]:
+    """Return how many blocks there are, the shape of the result, and what the kernel is told.
+
+    of_word : numbers of a word.
+    """
+    (sample, last), (line, end), (place, stop) = part
+    lengths = end - line, *windows.lengths[1:]
+    rows, channels = (last - sample) * prod(lengths), size[-1]
     described = WindowShape(
-        size=_three(x.shape[1:-1], 1),
+        size=_three(size[1:-1], 1),
         kernel=_three(windows.kernel, 1),
         stride=_three(windows.stride, 1),
         dilation=_three(windows.dilation, 1),
         before=_three(windows.before, 0),
-        channels=channels * x.itemsize // word,
+        channels=channels // of_word,
         groups=windows.groups,
-        sample=samples.start,
-        line=lines.start,
+        sample=sample,
+        line=line,
         lengths=_three(lengths, 1),
         rows=rows,
-        place=places.start,
-        places=count,
+        place=place,
+        places=stop - place,
     )
-    across = -(-count * channels * x.itemsize // (word * _TEAM))
-    grid = (-(-rows // _ROWS) * across,)
-    _kernel(word, x.data.device_id)(grid, (_TEAM,), (x, out, described.value))
-    return out
+    across = -(-(stop - place) * channels // (of_word * _TEAM))
+    shape = rows, windows.groups, (stop - place) * (channels // windows.groups)
+    return -(-rows // _ROWS) * across, shape, described
 
 
 def _three(sizes: Sequence[int], missing: int) -> tuple[int, ...]:

@@ -224,6 +224,9 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together, at most."""
 
+_RUNS = 2, 4, 6, 8, 12, 16, 20, 24, 28, 32
+"""The same of tiles that hold rows unsplit: what rows do not fill is added up as well."""
+
 _UNSPLIT_ROWS = {1: (8, 4, 2, 1), 0: (32, 16, 8, 4)}
 """Rows of a tile that holds them unsplit, by ALONG_K, as many as fit: where rows lie side by side, fewer
 than four would read less than the 32 bytes that memory gives at once."""
@@ -237,7 +240,7 @@ def _constants(along: int, rows: int, run: int, parts: int) -> dict[str, Any]:
 
 _INSTANCES = tuple(
     {**_constants(along, rows, run, parts), "UNIT": 2 - parts, "REAL": t}
-    for along, rows, run in ((0, 0, _RUN), (1, 0, _RUN), (0, 4, _RUN), (0, 32, 4), (1, 8, 2), (1, 1, _RUN))
+    for along, rows, run in ((0, 0, _RUN), (1, 0, _RUN), (0, 4, 28), (0, 32, 6), (1, 8, 20), (1, 1, _RUN))
     for t, parts in (("float", 1), ("double", 1), ("float", 2), ("double", 2), ("BFloat16", 1))
 )
 _FILE = Path(__file__).with_suffix(".cu")
@@ -276,7 +279,7 @@ def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStati
         return None
     # As many as leave every multiprocessor two blocks.
     height = next((x for x in fitting if rows >= 2 * multiprocessors() * x), fitting[-1])
-    run = max(2, 1 << (-(-columns * len(parts) * height // THREADS) - 1).bit_length())
+    run = next(x for x in _RUNS if columns * len(parts) * height <= THREADS * x)
     return _launch(parts, namespace(parts[0]).empty(rows, np.int32), scales, height, run, along)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
-from ozaki.rowwise.windows import Windows
+from ozaki.rowwise.windows import Part, Windows
 from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.norms import sum_of_products
 from ozaki.torch.pooling import Sizes, each_dimension
@@ -120,22 +120,22 @@ def _applied(
     kernel = weight.shape[2:]
     sizes = zip(x.shape[2:], before, after, kernel, stride, dilation, strict=True)
     lengths = [(n + b + a - d * (k - 1) - 1) // s + 1 for n, b, a, k, s, d in sizes]
-    windows = WindowsOf(x, Windows(kernel, stride, dilation, before, lengths, groups), after)
+    windows = WindowsOf(x, _asked(kernel, stride, dilation, before, lengths, groups), after)
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)
 
-    def products(samples: slice, lines: slice) -> Tensor:
+    def products(part: Part) -> Tensor:
         with stream_of(x):
-            part = _product(settings, windows.rows(samples, lines).swapaxes(0, 1), array_of(matrix))
-        return part.reshape(samples.stop - samples.start, -1, *lengths[1:], len(weight))
+            rows = _product(settings, windows.written(part).swapaxes(0, 1), array_of(matrix))
+        return rows.reshape(part.samples[1] - part.samples[0], -1, *lengths[1:], len(weight))
 
-    parts = list(windows.parts())
+    parts = list(windows.rows())
     if len(parts) == 1:
-        result = products(*parts[0])
+        result = products(parts[0])
     else:
         result = x.new_empty((len(x), *lengths, len(weight)))
         for part in parts:
-            result[part] = products(*part)
+            result[slice(*part.samples), slice(*part.lines)] = products(part)
     return result.movedim(-1, 1).contiguous()
 
 
@@ -179,12 +179,12 @@ def _correlated(
     Places in a window are columns of the product: as many are multiplied at once as there is room for.
     """
     outputs, inputs = narrow.shape[1] // groups, wide.shape[1] // groups
-    windows = WindowsOf(wide, Windows(kernel, stride, dilation, padding, narrow.shape[2:], groups), padding)
+    windows = WindowsOf(wide, _asked(kernel, stride, dilation, padding, narrow.shape[2:], groups), padding)
     rows, parts = narrow.movedim(1, 0).reshape(groups, outputs, -1), []
-    for _, columns in windows.columns():
+    for part in windows.columns():
         with stream_of(wide):
-            part = _product(settings, array_of(rows), columns.swapaxes(0, 1))
-        parts.append(part.reshape(outputs, groups, -1, inputs))
+            products = _product(settings, array_of(rows), windows.written(part).swapaxes(0, 1))
+        parts.append(products.reshape(outputs, groups, -1, inputs))
     every = parts[0] if len(parts) == 1 else torch.cat(parts, 2)
     result = every.permute(1, 0, 3, 2).reshape(groups * outputs, inputs, *kernel)
     return settings.note(result, partial(_add_correlated, windows, rows), (wide, narrow))
@@ -195,9 +195,16 @@ def _add_correlated(windows: WindowsOf, rows: Tensor, total: ExactSum) -> None:
     groups, outputs, _ = rows.shape
     elements = torch.arange(prod(total.shape), device=rows.device)
     elements = elements.reshape(groups, outputs, -1, windows.places)
-    for places, columns in windows.columns():
-        for group, at in enumerate(elements[..., places].mT):
+    for part in windows.columns():
+        columns = windows.written(part)
+        for group, at in enumerate(elements[..., slice(*part.places)].mT):
             total.add_matmul_at(array_of(rows[group]), columns[:, group], array_of(at.reshape(-1)))
+
+
+def _asked(
+    kernel: Sizes, stride: Sizes, dilation: Sizes, before: Sizes, lengths: Sizes, groups: int
+) -> Windows:
+    return Windows(tuple(kernel), tuple(stride), tuple(dilation), tuple(before), tuple(lengths), groups)
 
 
 def _product(settings: Settings, a: Array, b: Array) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.tensors import array_of, stream_of
-from ozaki.rowwise.windows import Windows, written_out
+from ozaki.rowwise.windows import Part, Windows, written_out
 from ozaki.torch.pooling import Sizes, most_at_once
 
 
@@ -31,42 +31,41 @@ class WindowsOf:
         self.places = prod(windows.kernel)
         self._x = _padded(x, windows.before, after) if x.is_cpu else x.movedim(1, -1).contiguous()
 
-    def parts(self) -> Iterator[tuple[slice, slice]]:
-        """Yield samples, and lines along the first dimension, whose windows are written out at once."""
+    def rows(self) -> Iterator[Part]:
+        """Yield parts that are written out at once: of samples, or of the lines of one, all places."""
         first, *others = self.windows.lengths
         line = max(1, self.places * self._x.shape[-1] * prod(others))
         most = most_at_once(self.device)
         lines = min(first, max(1, most // line))
         at_once = max(1, most // (line * first)) if lines == first else 1
         for n in range(0, self.samples, at_once):
+            samples = n, min(n + at_once, self.samples)
             for i in range(0, first, lines):
-                yield slice(n, min(n + at_once, self.samples)), slice(i, min(i + lines, first))
+                yield Part(samples, (i, min(i + lines, first)), (0, self.places))
 
-    def rows(self, samples: slice, lines: slice) -> Array:
-        """Return these windows, (rows, groups, places·C/groups)."""
-        return self._written(samples, lines, slice(0, self.places))
-
-    def columns(self) -> Iterator[tuple[slice, Array]]:
-        """Yield places, and the numbers of all windows there, as rows: as many as there is room for."""
-        everything = slice(0, self.samples), slice(0, self.windows.lengths[0])
-        of_place = max(1, self.samples * prod(self.windows.lengths) * self._x.shape[-1])
+    def columns(self) -> Iterator[Part]:
+        """Yield parts that are written out at once: of places, of all windows."""
+        every, lengths = self.samples, self.windows.lengths
+        of_place = max(1, every * prod(lengths) * self._x.shape[-1])
         many = max(1, most_at_once(self.device) // of_place)
-        for start in range(0, self.places, many):
-            places = slice(start, min(start + many, self.places))
-            yield places, self._written(*everything, places)
+        for i in range(0, self.places, many):
+            yield Part((0, every), (0, lengths[0]), (i, min(i + many, self.places)))
 
-    def _written(self, samples: slice, lines: slice, places: slice) -> Array:
+    def written(self, part: Part) -> Array:
+        """Return a part, (rows, groups, places·C/groups)."""
         if not self._x.is_cpu:
             with stream_of(self._x):
-                return written_out(array_of(self._x), self.windows, samples, lines, places)
-        part = _views(self._x, self.windows)[samples, lines]
+                return written_out(array_of(self._x), self.windows, part)
+        views, (place, stop) = (
+            _views(self._x, self.windows)[slice(*part.samples), slice(*part.lines)],
+            part.places,
+        )
         groups, of_group = self.windows.groups, self._x.shape[-1] // self.windows.groups
-        count = places.stop - places.start
-        if count < self.places:
-            chosen = islice(product(*map(range, self.windows.kernel)), places.start, places.stop)
+        if stop - place < self.places:
+            chosen = islice(product(*map(range, self.windows.kernel)), place, stop)
             ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in chosen]
-            part = torch.stack([part[end] for end in ends], -2)
-        return array_of(contiguous(part).reshape(-1, groups, count * of_group))
+            views = torch.stack([views[end] for end in ends], -2)
+        return array_of(contiguous(views).reshape(-1, groups, (stop - place) * of_group))
 
 
 def _padded(x: Tensor, before: Sizes, after: Sizes) -> Tensor:

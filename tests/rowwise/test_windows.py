@@ -1,6 +1,7 @@
 """Windows written out: the kernel without a GPU. `tests/gpu/test_torch.py` has the convolutions."""
 
 import ctypes
+from math import prod
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from multiword.runtime.machine_code import OPTIONS
 from ozaki.rowwise import windows
-from ozaki.rowwise.windows import Windows
+from ozaki.rowwise.windows import Part, Windows
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, OTHERS, compile_kernel
 from tests.rowwise.test_cuda import TEAM, compiled, launched
 
@@ -91,20 +92,15 @@ def test_windows_are_those_of_numpy(case, dtype):
     shape, asked, after = CASES[case]
     x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
     expected = written(x, asked, after)
-    places, groups = np.prod(asked.kernel), asked.groups
-    every = slice(0, shape[0]), slice(0, asked.lengths[0]), slice(0, places)
-    parts = [
-        every,
-        (slice(1, 2), *every[1:]),
-        (every[0], slice(1, asked.lengths[0]), every[2]),
-        (*every[:2], slice(places // 2, places)),
-    ]
-    for samples, lines, some in parts:
-        part = expected[samples, lines]
-        part = part.reshape(-1, groups, places, shape[-1] // groups)[:, :, some]
-        found = windows.written_out(x.view(OnDevice), asked, samples, lines, some)
+    places, groups = prod(asked.kernel), asked.groups
+    every = Part((0, shape[0]), (0, asked.lengths[0]), (0, places))
+    parts = every, every._replace(samples=(1, 2)), every._replace(lines=(1, asked.lengths[0]))
+    for part in (*parts, every._replace(places=(places // 2, places))):
+        samples, lines, some = (slice(*ends) for ends in part)
+        chosen = expected[samples, lines].reshape(-1, groups, places, shape[-1] // groups)[:, :, some]
+        found = windows.written_out(x.view(OnDevice), asked, part)
         assert found.dtype == dtype
-        assert np.array_equal(found, part.reshape(*found.shape))
+        assert np.array_equal(found, chosen.reshape(*found.shape))
 
 
 @pytest.mark.parametrize(
