@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -95,9 +96,10 @@ def _norms(in_place: bool, tensors: Sequence[Tensor], order: Any = 2) -> Any:
         alike.setdefault(x.numel(), []).append(place)
     norms = list[Any](tensors)
     for size, places in alike.items():
-        some = [tensors[place].reshape(-1) for place in places]
+        some = [tensors[place] for place in places]
         if 0 < size <= SMALL and len(some) > 1:
-            found: Sequence[Tensor] = torch.linalg.vector_norm(torch.stack(some), dim=1).unbind()
+            rows = torch.stack([x.reshape(-1) for x in some])
+            found: Sequence[Tensor] = torch.linalg.vector_norm(rows, dim=1).unbind()
         else:
             found = [torch.linalg.vector_norm(x) for x in some]
         for place, norm in zip(places, found, strict=True):
@@ -105,7 +107,7 @@ def _norms(in_place: bool, tensors: Sequence[Tensor], order: Any = 2) -> Any:
     return norms
 
 
-SMALL = 2**17
+SMALL = 2**20
 """Numbers of a tensor that a GPU reads, and copies, sooner than it is told to."""
 
 _OTHERWISE: dict[str, Callable[..., Any]] = {
@@ -120,7 +122,12 @@ def _together(in_place: bool, arguments: Sequence[Any]) -> bool:
     """Return whether an operator of lists has the results of single tensors, computed in any order."""
     given = [x for x in arguments if isinstance(x, list | tuple)]
     lists = [x for x in given if any(isinstance(value, Tensor) for value in x)]
-    if not _on_one_gpu(lists) or any(len(x) != len(lists[0]) for x in given) or not _alike(lists):
+    if (
+        not lists
+        or any(len(x) != len(lists[0]) for x in given)
+        or not _on_one_gpu(lists)
+        or not _alike(lists)
+    ):
         return False
     others = [x for x in arguments if not isinstance(x, list | tuple)]
     others += [value for x in given for value in x if not isinstance(value, Tensor)]
@@ -138,20 +145,20 @@ def _is_number(x: Any, like: Tensor) -> bool:
 
 def _on_one_gpu(lists: Sequence[Sequence[Any]]) -> bool:
     """Return whether lists have tensors alone, all on the same GPU."""
-    every = [x for tensors in lists for x in tensors]
-    if not every or not all(isinstance(x, Tensor) and x.is_cuda for x in every):
+    if not all(isinstance(x, Tensor) for tensors in lists for x in tensors):
         return False
-    return len({x.device for x in every}) == 1
+    return lists[0][0].is_cuda and len({x.get_device() for tensors in lists for x in tensors}) == 1
 
 
 def _alike(lists: Sequence[Sequence[Tensor]]) -> bool:
     """Return whether tensors are of one float dtype, have axes, shapes that agree, and no gaps in memory."""
     shapes, dtype = [x.shape for x in lists[0]], lists[0][0].dtype
-    return dtype in (torch.float32, torch.float64) and all(
-        [x.shape for x in tensors] == shapes
-        and all(x.dim() and x.dtype is dtype and x.is_contiguous() for x in tensors)
-        for tensors in lists
-    )
+    if dtype not in (torch.float32, torch.float64) or not all(shapes):
+        return False
+    every = [x for tensors in lists for x in tensors]
+    if not all(x.dtype is dtype and x.is_contiguous() for x in every):
+        return False
+    return all([x.shape for x in tensors] == shapes for tensors in lists[1:])
 
 
 def _read_again(lists: Sequence[Sequence[Tensor]], numbers: Sequence[Tensor]) -> bool:
@@ -159,15 +166,14 @@ def _read_again(lists: Sequence[Sequence[Tensor]], numbers: Sequence[Tensor]) ->
 
     One that is the same in other lists at its own place is read before; a number is read for all.
     """
-    spans = {(x.data_ptr(), x.data_ptr() + x.nbytes, -1): False for x in numbers}
-    for number, tensors in enumerate(lists):
-        for place, x in enumerate(tensors):
-            if x.numel():
-                span = x.data_ptr(), x.data_ptr() + x.nbytes, place
-                spans[span] = spans.get(span, False) or number == 0
-    read = written = 0  # where the spans so far end, and those of the first list
-    for (start, end, _), is_written in sorted(spans.items()):
-        if start < (read if is_written else written):
-            return True
-        read, written = max(read, end), max(written, end * is_written)
-    return False
+    starts = np.array([[x.data_ptr() for x in tensors] for tensors in lists])
+    ends = starts + [x.nbytes for x in lists[0]]  # lists are alike
+    written = np.zeros(starts.shape, bool)
+    written[0] = True
+    spans = (written | (starts != starts[0])) & (ends > starts)
+    of_numbers = np.array([(x.data_ptr(), x.data_ptr() + x.nbytes) for x in numbers], int).reshape(-1, 2)
+    start, end = np.append(starts[spans], of_numbers[:, 0]), np.append(ends[spans], of_numbers[:, 1])
+    order = start.argsort()
+    start, end, written = start[order], end[order], np.append(written[spans], [False] * len(numbers))[order]
+    until, written_until = (np.maximum.accumulate(x)[:-1] for x in (end, np.where(written, end, 0)))
+    return bool((start[1:] < np.where(written[1:], until, written_until)).any())
