@@ -64,6 +64,8 @@ class BatchNorm(nn.BatchNorm2d):
     at_once = 16
 
     def forward(self, x: Tensor) -> Tensor:
+        if len(x) <= self.at_once:
+            return super().forward(x)
         return torch.cat([super(BatchNorm, self).forward(part) for part in x.split(self.at_once)])
 
 

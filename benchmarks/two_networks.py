@@ -67,12 +67,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "OpenBLAS for SandyBridge, 4 parts": {"environment": {"OPENBLAS_CORETYPE": "SandyBridge"}, "parts": 4},
     "8 threads": {"threads": 8},
     "4 parts, 2 workers": {"workers": 2, "parts": 4},
+    "norms of the whole batch": {"whole": True},
 }
-"""What differs between runs on a CPU; a GPU has those in ON_GPUS."""
+"""What differs between runs on a CPU; a GPU has those in ON_GPUS. In all but the last batch norms are of a
+quarter of the batch, so that it can be cut; the last one trains another network."""
 
 MODES = PYTORCH, ALONE, EXACT = "PyTorch", "everything=True", "everything=True, ExactGradients"
 
-ON_GPUS = "1 thread", "4 parts of the batch", "4 parts, 2 workers"
+ON_GPUS = "1 thread", "norms of the whole batch", "4 parts of the batch", "4 parts, 2 workers"
 
 Batches = Callable[[int], tuple[Tensor, Tensor]]
 
@@ -145,22 +147,22 @@ def cut(x: Tensor, y: Tensor, parts: int) -> Iterator[tuple[int, Tensor, Tensor]
         yield first, x[first : first + n], y[first : first + n]
 
 
-def run(size: str, device: str, threads: int, parts: int, mode: str) -> dict[str, Any]:
+def run(size: str, device: str, threads: int, parts: int, whole: bool, mode: str) -> dict[str, Any]:
     """Train both networks here, and return fingerprints, seconds of a step and the peak of memory."""
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False  # its convolutions, too, are to be of float32
-    BatchNorm.at_once = SIZES[size]["batch"] // 4
+    BatchNorm.at_once = SIZES[size]["batch"] // (1 if whole else 4)
     row: dict[str, Any] = {}
     ours = ozaki.torch.reproducible(dtypes=torch.float32, everything=True)
-    whole, parameters = [], []
+    everything, parameters = [], []
     with ours if mode != PYTORCH else nullcontext():
         for name, make in {"gpt": gpt, "resnet": resnet}.items():
             model, optimizer, seconds = trained(make, size, device, parts, mode)
-            whole.append([model.state_dict(), optimizer])
+            everything.append([model.state_dict(), optimizer])
             parameters.append([dict(model.named_parameters()), optimizer])
             row[name] = round(median(seconds[min(2, len(seconds) - 1) :]), 4)
-    row |= {"fingerprint": ozaki.fingerprint(whole), "parameters": ozaki.fingerprint(parameters)}
+    row |= {"fingerprint": ozaki.fingerprint(everything), "parameters": ozaki.fingerprint(parameters)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if device == "cuda":  # of PyTorch's memory, and of CuPy's, where what is between is
         pool = import_cupy().get_default_memory_pool() if mode != PYTORCH else None
@@ -190,6 +192,7 @@ def in_a_process(options: argparse.Namespace, mode: str, setting: dict[str, Any]
     threads, parts, workers = (setting.get(name, 1) for name in ("threads", "parts", "workers"))
     command = [sys.executable, "-m", "benchmarks.two_networks", "--size", options.size, "--device"]
     command += [options.device, "--mode", mode, "--run", str(threads), str(parts), str(workers)]
+    command += ["--whole"] * setting.get("whole", False)
     environment = {**os.environ, **setting.get("environment", {}), "OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -201,18 +204,20 @@ def measure(options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
     chosen, rows = SETTINGS, list[dict[str, Any]]()
     if options.device == "cuda":
         several = torch.cuda.device_count() > 1
-        chosen = {name: SETTINGS[name] for name in ON_GPUS[: 3 if several else 2]}
+        chosen = {name: SETTINGS[name] for name in ON_GPUS[: 4 if several else 3]}
     if options.settings is not None:
         chosen = {name: SETTINGS[name] for name in options.settings}
     for name, setting in chosen.items():
         for mode in options.modes:
             if mode == ALONE and setting.get("parts", 1) > 1:
                 continue  # gradients of parts are rounded, and so depend on the cut
+            if mode == EXACT and setting.get("whole"):
+                continue  # which are for parts
             rows.append({"mode": mode, "setting": name, **in_a_process(options, mode, setting)})
             print(rows[-1], flush=True)
         yield rows
     for mode in (ALONE, EXACT):
-        ours = [r for r in rows if r["mode"] == mode]
+        ours = [r for r in rows if r["mode"] == mode and "whole" not in chosen[r["setting"]]]
         alone = {r["fingerprint"] for r in ours if "workers" not in chosen[r["setting"]]}
         assert not ours or len({r["parameters"] for r in ours}) == 1 >= len(alone), ours
 
@@ -226,12 +231,13 @@ def main() -> None:
     parser.add_argument(
         "--run", type=int, nargs=3, metavar=("THREADS", "PARTS", "WORKERS"), help="a single run"
     )
+    parser.add_argument("--whole", action="store_true", help="of a single run: batch norms of the batch")
     parser.add_argument("--mode", choices=MODES, default=EXACT, help="of a single run")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
     if options.run:
         threads, parts, workers = options.run
-        given = options.size, options.device, threads, parts, options.mode
+        given = options.size, options.device, threads, parts, options.whole, options.mode
         if workers == 1:
             print(json.dumps(run(*given)))
             return
