@@ -20,6 +20,9 @@ _TEAM, _ROWS = 256, 32
 _KINDS = 1 << 10
 """Of windows whose descriptions are kept, some 400 bytes each."""
 
+_NARROW = 1 << 30
+"""Places along a dimension, counted from any zero around it, that 32 bits have room for."""
+
 _DIMENSIONS = 3
 _WORDS = {4: "unsigned", 8: "unsigned long long", 16: "uint4"}
 """What a thread copies at once, by its bytes."""
@@ -66,17 +69,17 @@ def written_out(x: Array, windows: Windows, part: Part) -> Array:
     """Return some windows of (N, …, C) contiguous numbers, zeros beyond: (rows, groups, places·C/groups)."""
     refuse_captures("windows")
     word = _word(x.shape[-1] // windows.groups * x.itemsize, x.data.ptr, x.itemsize)
-    blocks, shape, described = _described(x.shape, windows, part, word // x.itemsize)
+    blocks, wide, shape, described = _described(x.shape, windows, part, word // x.itemsize)
     out = empty_result(x, shape, x.dtype)
-    _kernel(word, x.data.device_id)((blocks,), (_TEAM,), (x, out, described.value))
+    _kernel(word, wide, x.data.device_id)((blocks,), (_TEAM,), (x, out, described.value))
     return out
 
 
 @lru_cache(_KINDS)
 def _described(
     size: tuple[int, ...], windows: Windows, part: Part, of_word: int
-) -> tuple[int, tuple[int, ...], WindowShape]:
-    """Return how many blocks there are, the shape of the result, and what the kernel is told.
+) -> tuple[int, bool, tuple[int, ...], WindowShape]:
+    """Return how many blocks there are, whether places take 64 bits, the result's shape, and what is asked.
 
     of_word : numbers of a word.
     """
@@ -100,7 +103,9 @@ def _described(
     )
     across = -(-(stop - place) * channels // (of_word * _TEAM))
     shape = rows, windows.groups, (stop - place) * (channels // windows.groups)
-    return -(-rows // _ROWS) * across, shape, described
+    spans = zip(size[1:-1], *windows[:4], lengths, strict=True)
+    wide = any(n + k * d + s * length + abs(b) >= _NARROW for n, k, s, d, b, length in spans)
+    return -(-rows // _ROWS) * across, wide, shape, described
 
 
 def _three(sizes: Sequence[int], missing: int) -> tuple[int, ...]:
@@ -115,12 +120,15 @@ def _word(of_group: int, address: int, itemsize: int) -> int:
 
 
 @cache
-def _kernel(word: int, device: int) -> Any:
-    return from_text(source(_TEAM, _ROWS, word), "write_windows", device)
+def _kernel(word: int, wide: bool, device: int) -> Any:
+    return from_text(source(_TEAM, _ROWS, word, wide), "write_windows", device)
 
 
-def source(team: int, rows: int, word: int) -> str:
-    """Return the kernel in CUDA, for blocks of so many threads and windows, and words of so many bytes."""
-    constants = {"TEAM": team, "ROWS": rows, "WORD": _WORDS[word]}
+def source(team: int, rows: int, word: int, wide: bool) -> str:
+    """Return the kernel in CUDA, for blocks of so many threads and windows, and words of so many bytes.
+
+    wide : whether a dimension may be so long that it takes 64 bits to count along it.
+    """
+    constants = {"TEAM": team, "ROWS": rows, "WORD": _WORDS[word], "PLACE": "long long" if wide else "int"}
     lines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
     return lines + expanded(Path(__file__).with_suffix(".cu"))

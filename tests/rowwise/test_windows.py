@@ -15,19 +15,22 @@ from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, OTHERS, c
 from tests.rowwise.test_cuda import TEAM, compiled, launched
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("word", windows._WORDS)
-def test_compiles(word):
+def test_compiles(word, wide):
+    text = windows.source(256, 32, word, wide)
     for architecture in (ARCHITECTURE, *OTHERS):
-        assert compile_kernel(windows.source(256, 32, word), (f"--gpu-architecture={architecture}", *OPTIONS))
+        assert compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
 
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    """The kernel on the host, by the bytes of its words."""
+    """The kernel on the host, by the bytes of its words, and whether places take 64 bits."""
     four = "struct uint4 { unsigned x, y, z, w; };\n"
     return {
-        word: compiled(four + windows.source(TEAM, 5, word), tmp_path_factory.mktemp("windows"))
+        (word, wide): compiled(four + windows.source(TEAM, 5, word, wide), tmp_path_factory.mktemp("windows"))
         for word in windows._WORDS
+        for wide in (False, True)
     }
 
 
@@ -35,14 +38,14 @@ def libraries(tmp_path_factory):
 def kernel(libraries, monkeypatch):
     """The kernel in the place of a GPU's."""
 
-    def of(word, device):
+    def of(word, wide, device):
         def launch(grid, block, arguments):
             x, out, shape = arguments
             described = windows.WindowShape.from_buffer_copy(shape)
             items = out.nbytes // (word * described.rows)
             assert grid[0] == -(-described.rows // 32) * -(-items // block[0])
             blocks = -(-described.rows // 5) * -(-items // TEAM)
-            launched(libraries[word], "write_windows", blocks, (x, out), described)
+            launched(libraries[word, wide], "write_windows", blocks, (x, out), described)
 
         return launch
 
@@ -84,11 +87,14 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("narrow", [1, 1 << 30])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("kernel")
-def test_windows_are_those_of_numpy(case, dtype):
+def test_windows_are_those_of_numpy(case, dtype, narrow, monkeypatch):
     """All of them; some samples, and lines; some places."""
+    monkeypatch.setattr(windows, "_NARROW", narrow)
+    windows._described.cache_clear()
     shape, asked, after = CASES[case]
     x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
     expected = written(x, asked, after)
@@ -101,6 +107,15 @@ def test_windows_are_those_of_numpy(case, dtype):
         found = windows.written_out(x.view(OnDevice), asked, part)
         assert found.dtype == dtype
         assert np.array_equal(found, chosen.reshape(*found.shape))
+
+
+@pytest.mark.usefixtures("kernel")
+def test_places_are_counted_in_64_bits_where_they_are_far_from_each_other():
+    """A window has the first number at its second place, and the next window none."""
+    x = np.arange(1.0, 5).reshape(1, 2, 2)
+    asked = Windows((2,), (1 << 33,), (1 << 34,), (1 << 34,), (2,), 1)
+    found = windows.written_out(x.view(OnDevice), asked, Part((0, 1), (0, 2), (0, 2)))
+    assert found.tolist() == [[[0, 0, 1, 2]], [[0, 0, 0, 0]]]
 
 
 @pytest.mark.parametrize(
