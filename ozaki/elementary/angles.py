@@ -38,7 +38,7 @@ def sin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("sin", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1))
+@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1, 0))
 def _sin(m, x):
     """sin x."""
     return m.sin_cos(*m.turned(x))[0]
@@ -56,7 +56,7 @@ def cos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("cos", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, loss=(0, 1))
+@function(-LARGEST, LARGEST, *not_infinite, loss=(0, 1, 0))
 def _cos(m, x):
     """cos x."""
     return m.sin_cos(*m.turned(x))[1]
@@ -74,7 +74,7 @@ def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("tan", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1))
+@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1, 0))
 def _tan(m, x):
     """sin x / cos x."""
     s, c = m.sin_cos(*m.turned(x))
@@ -93,7 +93,7 @@ def sinpi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("sinpi", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, (integral, signed(0.0)), zero, *not_infinite, loss=(0, 1))
+@function(-LARGEST, LARGEST, (integral, signed(0.0)), zero, *not_infinite, loss=(0, 1, 0))
 def _sinpi(m, x):
     """sin(πx)."""
     x, shift = lifted(m, x)
@@ -112,7 +112,7 @@ def cospi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("cospi", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, (lambda x: integral(x + x) & ~integral(x), 0.0), loss=(0, 1))
+@function(-LARGEST, LARGEST, *not_infinite, (lambda x: integral(x + x) & ~integral(x), 0.0), loss=(0, 1, 0))
 def _cospi(m, x):
     """cos(πx)."""
     return m.sin_cos(*m.half_turned(x))[1]

@@ -50,9 +50,12 @@ class Machine(Words):
         self.doubts.append(condition)
 
     def balanced(self, a: Number, b: Number) -> Number:
-        """Return a + b, and leave what loses bits because it is small to a text that has as many more."""
+        """Return a + b, and leave what loses many bits, because it is small, to a text that has more.
+
+        The last one has many to lose: integers, which take what it leaves, take a GPU long.
+        """
         total = a + b
-        self.doubtful(abs(total.hi) * (256.0 if self.last else 8.0) < abs(a.hi))
+        self.doubtful(abs(total.hi) * (2.0**19 if self.last else 8.0) < abs(a.hi))
         return total
 
     def constant(self, name: str) -> Number:

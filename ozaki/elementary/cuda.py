@@ -68,8 +68,11 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
     undecided.send()
     if (found := undecided.look())[0]:
         found[0] = 0
-        bits = cupy.unpackbits(flags.view(np.uint8), bitorder="little")
-        where = cupy.flatnonzero(bits[: out.size])
+        words = cupy.flatnonzero(flags)  # few: their bits are looked through on the host
+        bits = np.unpackbits(flags[words].get().view(np.uint8), bitorder="little").reshape(-1, 32)
+        word, bit = bits.nonzero()
+        places = words.get()[word] * 32 + bit
+        where = cupy.asarray(places)
         arguments = [a[where].get() for a in (out, *x[1:])]
         out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
     free.append(undecided)

@@ -98,7 +98,7 @@ def _gelu(m, x):
     return m.where(negative, M * smooth, 1.0 - E * smooth) * factor, m.where(negative, e, 0) + shift
 
 
-@function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1), halved=True)
+@function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1, 0), halved=True)
 def _gelu_tanh(m, x):
     """x·sigmoid(2√(2/π)·(x + 0.044715·x³))."""
     a = m.number(abs(x))

@@ -29,7 +29,7 @@ def _exp(m, x, shift):
     (lambda x, y: (x == -inf) & ~_finite(y), 0.0),
     (lambda x, y: (x == inf) & ~_finite(y), inf),
     arguments=2,
-    loss=(1, 1),
+    loss=(1, 1, 0),
 )
 def _exp_cos(m, x, y):
     """e**x·cos y, the real part of e**(x + iy)."""
@@ -44,7 +44,7 @@ def _exp_cos(m, x, y):
     (lambda x, y: (x == -inf) & ~_finite(y), lambda x, y: where(minus(y), -0.0, 0.0)),
     (lambda x, y: y == 0.0, lambda x, y: y),
     arguments=2,
-    loss=(1, 1),
+    loss=(1, 1, 0),
 )
 def _exp_sin(m, x, y):
     """e**x·sin y, the imaginary part of e**(x + iy)."""

@@ -56,7 +56,7 @@ class Function:
         where the text's result would be of another sign or slow. The last that holds counts.
     safe : the argument that the text has elsewhere.
     arguments : how many; in messages they are called `names`.
-    loss : bits by which results are worse than the machine's, of float32 and float64.
+    loss : bits by which results are worse than the machine's, of float32, of float64 and of the last text.
     exact : a function of the arguments that returns the value where that is rational, or else None.
     halved : whether the function is x/2 + c·x² near 0, c > 0, which no digits part from x/2.
     """
@@ -69,7 +69,7 @@ class Function:
     safe: float = 0.5
     arguments: int = 1
     names: str = "xy"
-    loss: tuple[int, int] = (0, 0)
+    loss: tuple[int, int, int] = (0, 0, 0)
     exact: Callable[..., Fraction | None] | None = None
     halved: bool = False
 

@@ -52,7 +52,7 @@ def error_of(function: Function, m: Machine, of_single: bool) -> float:
     changes no more, where rounding is certain. float32 needs no such bound: all its arguments are compared
     with exact values.
     """
-    return 2.0 ** -(m.bits - MARGIN[m.bits] - (0 if m.last else function.loss[not of_single]))
+    return 2.0 ** -(m.bits - MARGIN[m.bits] - function.loss[2 if m.last else not of_single])
 
 
 def _nan(x: Any, y: Any = 0.0) -> Any:

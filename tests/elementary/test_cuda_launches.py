@@ -59,10 +59,12 @@ def launched(monkeypatch):
         return run
 
     def empty(shape, dtype):
-        return np.full(shape, -1).astype(dtype)  # memory as it comes
+        return np.full(shape, -1).astype(dtype).view(DeviceArray)  # memory as it comes
 
-    names = ("asarray", "flatnonzero", "unpackbits")
-    there = SimpleNamespace(empty=empty, **{name: getattr(np, name) for name in names})
+    def flatnonzero(x):
+        return np.flatnonzero(x).view(DeviceArray)
+
+    there = SimpleNamespace(empty=empty, asarray=np.asarray, flatnonzero=flatnonzero)
     monkeypatch.setattr(DeviceArray, "get", lambda x: np.asarray(x), raising=False)
     monkeypatch.setattr(cuda, "import_cupy", lambda: there)
     monkeypatch.setattr(cuda, "Readback", Written)
