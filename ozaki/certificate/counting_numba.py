@@ -143,21 +143,15 @@ def counted_bits(upper, lower, limits):
     return missing_bits(upper, lower, int(limits[3]), int(limits[4]))
 
 
-@jit(
-    void(
-        *(*SUMS, int64, int64, float64[::1]),
-        *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
-    ),
+OF_A_STACK = void(
+    *(*SUMS, int64, int64, float64[::1]),
+    *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
 )
-def certified_scales(exponent, total, square, counts, length, columns, limits, scale, width, bits, reached):
-    """Fill in the norm scales of the rows of a stack's left matrices, then of the columns of its right ones.
 
-    Those of product s are widened by bits[s], as its counting bound asks for: 0, `some` or `more`; or -1 if
-    those are too few, if it is undecided, or if there is an Inf or NaN. width[i] is how many bits integers of
-    row i have at most. There are `columns` columns in a product and `length` numbers in a row. limits is
-    significand, bits, tolerance, some, more: the norm limit is 2**bits·significand/32. reached is scratch
-    memory, (2, OCTAVES).
-    """
+
+@jit(OF_A_STACK, inner=True)
+def certify(exponent, total, square, counts, length, columns, limits, scale, width, bits, reached):
+    """Do what `certified_scales` does, for compiled code."""
     stack = bits.shape[0]
     rows = scale.shape[0] // stack - columns
     for s in range(stack):
@@ -169,3 +163,16 @@ def certified_scales(exponent, total, square, counts, length, columns, limits, s
                 i = of_a + h if h < rows else of_b + h - rows
                 scale[i] += bits[s]
                 width[i] += bits[s]
+
+
+@jit(OF_A_STACK)
+def certified_scales(exponent, total, square, counts, length, columns, limits, scale, width, bits, reached):
+    """Fill in the norm scales of the rows of a stack's left matrices, then of the columns of its right ones.
+
+    Those of product s are widened by bits[s], as its counting bound asks for: 0, `some` or `more`; or -1 if
+    those are too few, if it is undecided, or if there is an Inf or NaN. width[i] is how many bits integers of
+    row i have at most. There are `columns` columns in a product and `length` numbers in a row. limits is
+    significand, bits, tolerance, some, more: the norm limit is 2**bits·significand/32. reached is scratch
+    memory, (2, OCTAVES).
+    """
+    certify(exponent, total, square, counts, length, columns, limits, scale, width, bits, reached)

@@ -274,14 +274,16 @@ def compile_loops(kernel: Kernel) -> Loops:
                         tile = j * row_tiles + i
                         a, b, to = left + i * of_left, right + j * of_right, out + tile * TILE
                         soon, then = after + i * fetched, next_left + i * of_left + j * fetched
-                        if parts == 1:
-                            multiply_tile(a, b, to, blocks, table, soon, then, sums)
-                        elif part == 0:
-                            begin_tile(a, b, to, blocks, table, soon, then, sums + tile * TILE_SUMS)
-                        elif last:
-                            end_tile(a, b, to, blocks, table, soon, then, sums + tile * TILE_SUMS)
+                        if TILES and parts > 1:
+                            kept = sums + tile * TILE_SUMS
+                            if part == 0:
+                                begin_tile(a, b, to, blocks, table, soon, then, kept)
+                            elif last:
+                                end_tile(a, b, to, blocks, table, soon, then, kept)
+                            else:
+                                go_on_with_tile(a, b, to, blocks, table, soon, then, kept)
                         else:
-                            go_on_with_tile(a, b, to, blocks, table, soon, then, sums + tile * TILE_SUMS)
+                            multiply_tile(a, b, to, blocks, table, soon, then, sums)
                 left, right = next_left, next_right
 
     @compiled
