@@ -41,6 +41,10 @@ class Factor:
     order : the order of the products that share it on a GPU.
     """
 
+    order: StreamOrder | None = None
+    _split: tuple[Any, Array, Array] | None = None
+    _magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
+
     def __init__(
         self,
         matrix: Array,
@@ -50,17 +54,19 @@ class Factor:
         prepared: bool = False,
         equilibrated: bool = False,
     ) -> None:
-        self.matrix, self.on_gpu = matrix, is_cupy(matrix)
-        self.side, self.stack = side, stack
-        shape = matrix.shape
-        self.rows, self.k = (shape[-1], shape[-2]) if side else (shape[-2], shape[-1])
+        self.matrix, self.side, self.stack = matrix, side, stack
+        self.prepared, self.equilibrated = prepared, equilibrated
+        self.on_gpu, shape = is_cupy(matrix), matrix.shape
+        self.rows, self.k = shape[side - 2], shape[-1 - side]
         if len(shape) == 3:
             self.rows *= shape[0]
-        self.prepared, self.equilibrated = prepared, equilibrated
-        self._widened: dict[tuple[NormLimit, int], Array] = {}
-        self._split: tuple[Any, Array, Array] | None = None
-        self._magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
-        self.order = StreamOrder(self) if prepared and self.on_gpu else None
+        if prepared and self.on_gpu:
+            self.order = StreamOrder(self)
+
+    @cached_property
+    def _widened(self) -> dict[tuple[NormLimit, int], Array]:
+        """The scales that fill norm limits, widened by some bits."""
+        return {}
 
     @cached_property
     def parts(self) -> list[Array]:

@@ -69,9 +69,11 @@ class Pair(NamedTuple):
     def signature(self) -> Signature:
         """The signature of the pair."""
         a, b, request, symmetric, _ = self
-        prepared, compiled, kind = a.prepared or b.prepared, not a.on_gpu and compiling(), a.matrix.dtype
-        given = symmetric, prepared, a.equilibrated, compiled, request
-        return Signature(a.stack, self.shape, kind, a.on_gpu, *given)
+        shape = (a.rows, a.k, b.rows) if a.stack == 1 else self.shape
+        prepared, compiled = a.prepared or b.prepared, not a.on_gpu and compiling()
+        return Signature(
+            a.stack, shape, a.matrix.dtype, a.on_gpu, symmetric, prepared, a.equilibrated, compiled, request
+        )
 
     @property
     def stack(self) -> int:
@@ -87,8 +89,10 @@ class Pair(NamedTuple):
     @property
     def result_shape(self) -> tuple[int, ...]:
         """The shape of the result: (m, n), or (s, m, n) of matrices in (s, m, k) and (s, k, n) arrays."""
-        left, right = self.a.matrix, self.b.matrix
-        return (*left.shape[:-1], right.shape[-1])
+        a, b = self.a, self.b
+        if a.matrix.ndim == 2:
+            return a.rows, b.rows
+        return (*a.matrix.shape[:-1], b.matrix.shape[-1])
 
     @property
     def length(self) -> int:
@@ -129,7 +133,8 @@ def _meets_its_transpose(x: Any, y: Any) -> bool:
 
     A single number has no half.
     """
-    if x.ndim != 2 or x.shape != y.shape[::-1] or not x.size or len(x) == 1:
+    shape = x.shape
+    if shape != y.shape[::-1] or len(shape) != 2 or shape[0] < 2 or not shape[1]:
         return False
     if x.dtype.kind != "c":
         return is_own_transpose(x, y)
@@ -141,7 +146,7 @@ def _meets_its_transpose(x: Any, y: Any) -> bool:
 
 def _turned(axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return lengths or strides of axes with the last two of them swapped."""
-    return axes[::-1] if len(axes) == 2 else (*axes[:-2], axes[-1], axes[-2])
+    return (*axes[:-2], axes[-1], axes[-2])
 
 
 def is_own_transpose(x: Any, y: Any) -> bool:
@@ -151,6 +156,8 @@ def is_own_transpose(x: Any, y: Any) -> bool:
     >>> is_own_transpose(x, x.T), is_own_transpose(x, x.T.copy())
     (True, False)
     """
-    if x.ndim < 2 or _turned(x.strides) != y.strides or _turned(x.shape) != y.shape or x.dtype != y.dtype:
+    if not x.ndim == y.ndim > 1 or x.strides[-1] != y.strides[-2]:  # nearly always
+        return False
+    if _turned(x.strides) != y.strides or _turned(x.shape) != y.shape or x.dtype != y.dtype:
         return False
     return bool(x.data.ptr == y.data.ptr if is_cupy(x) else x.ctypes.data == y.ctypes.data)
