@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,32 @@ def request_of(
     workspace: int | None,
 ) -> Request:
     """Return the request of a product, checked."""
+    by_names = word is workspace is None and type(accuracy) is type(scheme) is type(engine) is str
+    if by_names and type(like) is np.ndarray:
+        return _of_names(accuracy, scheme, engine, forced.value)
+    return _checked_request(like, accuracy, scheme, word, engine, workspace)
+
+
+@lru_cache(256)
+def _of_names(accuracy: str, scheme: str, engine: str, _: str | None) -> Request:
+    """Return the request of products of NumPy's arrays: nearly all have the same, which is checked once.
+
+    The last is the executor that is asked for.
+    """
+    return _checked_request(_ANY, accuracy, scheme, None, engine, None)
+
+
+_ANY = np.empty(0)
+
+
+def _checked_request(
+    like: Array,
+    accuracy: str | int,
+    scheme: str,
+    word: str | None,
+    engine: str | Engine,
+    workspace: int | None,
+) -> Request:
     check_accuracy(accuracy)
     if scheme != "auto" and scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
