@@ -270,9 +270,15 @@ def device_of(x: Array) -> AbstractContextManager[Any]:
     return _device_of_cupy(x) if is_cupy(x) else _NO_CONTEXT
 
 
+def in_place_of(x: Array) -> AbstractContextManager[Any]:
+    """Return a context to compute in: on the device of a CuPy array; in the default floating-point mode."""
+    if is_cupy(x):
+        return _device_of_cupy(x)
+    return _NO_CONTEXT if floats.is_default() else floats.default_mode()
+
+
 def quietly(x: Array) -> AbstractContextManager[Any]:
-    """Return a context to compute in: on the device of a CuPy array; without NumPy's warnings of what
-    overflows, and in the default floating-point mode.
+    """Return the context `in_place_of` x, on a CPU without NumPy's warnings of what overflows.
 
     >>> with quietly(np.ones(1)):
     ...     np.ones(1) / 0

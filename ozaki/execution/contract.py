@@ -66,13 +66,14 @@ class Executor(ABC):
     ----------
     name : by which it is shown, and forced.
     about : what it does, and where, in a line.
+    silent : whether NumPy has nothing to warn of where it runs: then nobody need tell NumPy to ignore it.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
 
     def __init__(self, signature: Signature) -> None:
-        self.signature = signature
+        self.signature, self.silent = signature, signature.on_gpu
 
     @staticmethod
     @abstractmethod

@@ -10,7 +10,10 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, in_place_of, namespace
+from multiword.runtime.floats import is_default
 from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
 from multiword.runtime.scoped import Within
@@ -95,7 +98,11 @@ def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> No
     for executor in chosen(pair.signature):
         if type(executor) in declined:
             continue
-        outcome = executor.run(pair, out)
+        if executor.silent:
+            outcome = executor.run(pair, out)
+        else:
+            with np.errstate(all="ignore"):
+                outcome = executor.run(pair, out)
         if isinstance(outcome, Done):
             return
         declined = *declined, type(executor)
@@ -198,11 +205,17 @@ def multiply_pair(pair: Pair, alpha: complex, beta: complex | None, c: Any, out:
         addend = _addend(c, like, shape) if read else None
     if out is not None:
         check_out(out, like, shape, like.dtype)
+    if not a.on_gpu and is_default():  # nearly always, on a CPU
+        return _combined(pair, alpha, addend, beta, out)
     operands = (like, b.matrix) if addend is None else (like, b.matrix, addend)
-    with quietly(like), exclusive_use(a.order, b.order), result_in(out, *operands):
-        result = product(pair)
-        combine(result, alpha, addend, beta)
-        return delivered(result, out)
+    with in_place_of(like), exclusive_use(a.order, b.order), result_in(out, *operands):
+        return _combined(pair, alpha, addend, beta, out)
+
+
+def _combined(pair: Pair, alpha: Any, addend: Array | None, beta: Any, out: Array | None) -> Array:
+    result = product(pair)
+    combine(result, alpha, addend, beta)
+    return delivered(result, out)
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:

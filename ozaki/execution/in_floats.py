@@ -86,6 +86,9 @@ class Floats(Executor):
     def __init__(self, signature: Signature) -> None:
         super().__init__(signature)
         self._by_rows = _is_by_rows(signature)
+        self._side_by_side = self._by_rows and _is_short(signature)
+        # Compiled code takes and leaves float64 numbers: only single precision is converted by NumPy.
+        self.silent = signature.dtype.char in "dD" and not self._side_by_side
 
     @cached_property
     def _small(self) -> SmallProducts:
@@ -113,7 +116,7 @@ class Floats(Executor):
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
         if not self._by_rows:
             return self._small.multiply(pair, out)
-        return self._run_short(pair, out) if _is_short(self.signature) else self._thin.multiply(pair, out)
+        return self._run_short(pair, out) if self._side_by_side else self._thin.multiply(pair, out)
 
     def _run_short(self, pair: Pair, out: np.ndarray) -> Outcome:
         data = ShortRows(pair)

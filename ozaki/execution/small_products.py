@@ -33,6 +33,9 @@ WRITTEN, UNCERTAIN, UNDECIDED, UNTRIED = 0, 1, 2, 3
 """The outcomes of a product: it is written; or a row is of extreme size, or a result may not be rounded for
 certain; or the bits are undecided, or there is an Inf or NaN; or nothing was done yet."""
 
+_ONE_UNTRIED = np.full(1, UNTRIED, np.int8)
+"""The outcome of one product before the call, to be copied."""
+
 LANES = 16
 """Sums that compiled code adds up side by side, in a vector: of one product, or of as many products."""
 
@@ -50,6 +53,8 @@ class SmallProducts:
         request, (m, k, n), parts = signature.request, signature.shape, signature.parts
         self._target, self._narrow = request.target_of(signature.dtype), signature.dtype.char in "fF"
         self._sizes, self._certified = (m, parts * k, parts * n), request.certified
+        self._form, self._as_they_are = compiled(FORM), signature.dtype == np.float64
+        self._room = self._form.needed_by_stack(*self._sizes)
         self._bits, self._width = TO_DECIDE if self._certified else 0, 0
         name, length = "fp64", parts * k
         if request.of_norms:
@@ -66,7 +71,7 @@ class SmallProducts:
     def multiply(self, pair: Pair, out: np.ndarray) -> Outcome:
         """Write the product, or those of a stack, to `out`."""
         rows, columns = pair.a.stacked, pair.b.stacked.swapaxes(1, 2)
-        if pair.stack == 1:
+        if len(rows) == 1:
             return self._multiply_one(pair, rows, columns, out)
         outcomes = np.full(pair.stack, UNTRIED, np.int8)
 
@@ -81,11 +86,11 @@ class SmallProducts:
 
     def _multiply_one(self, pair: Pair, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> Outcome:
         """Write a product; where the call does not decide its bits, with those that a decision asks for."""
-        outcomes = np.empty(1, np.int8)
-        outcomes[0] = UNTRIED
+        outcomes = _ONE_UNTRIED.copy()
         outcome = self._write(rows, columns, self._bits, out, outcomes)
         if outcome == UNDECIDED and self._certified:
-            bits = bits_of_level_factors(pair)
+            with np.errstate(all="ignore"):
+                bits = bits_of_level_factors(pair)
             pair = pair._replace(bits=bits)
             if 0 <= bits <= WIDENED_IN_ALL or bits == EVERYTHING:
                 outcome = self._write(rows, columns, bits, out, outcomes)
@@ -98,10 +103,11 @@ class SmallProducts:
     ) -> int:
         """Write products that are not written to contiguous memory; return the largest of their outcomes."""
         m, _, n = self._sizes
-        rows, columns = _real_stacks(rows, columns)
-        target = out.reshape(len(rows) * m, -1)
-        if out.dtype != np.float64:
-            target = np.empty((len(target), n)) if self._narrow else target.view(np.float64)
+        if self._as_they_are:
+            target = out if out.ndim == 2 else out.reshape(-1, n)
+        else:
+            rows, columns = _real_stacks(rows, columns)
+            target = np.empty((len(rows) * m, n)) if self._narrow else out.view(float).reshape(-1, n)
         given = rows, columns, bits, target, outcomes
         together = len(rows) >= FEWEST_SIDE_BY_SIDE and self._write_side_by_side(*given)
         largest = WRITTEN if together else self._write_rest(*given)
@@ -129,12 +135,11 @@ class SmallProducts:
         self, rows: np.ndarray, columns: np.ndarray, bits: int, target: np.ndarray, outcomes: np.ndarray
     ) -> int:
         """Write the products that are not written yet, one by one; return the largest outcome."""
-        form, (m, k, n) = compiled(FORM), self._sizes
         how = self._limits, self._of_pairs, bits, self._width, self._single
-        given = rows, columns, *how, target, outcomes, np.empty(form.needed_by_stack(m, k, n))
-        largest: int = form.multiply_stack(*given)
+        given = rows, columns, *how, target, outcomes, np.empty(self._room)
+        largest: int = self._form.multiply_stack(*given)
         if largest == UNDECIDED and bits == TO_DECIDE:
-            largest = form.multiply_by_pairs(*given)
+            largest = self._form.multiply_by_pairs(*given)
         return largest
 
 
@@ -143,8 +148,6 @@ def _real_stacks(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.
 
     A complex product is a real one of (m, 2k) rows, parts side by side, and (2n, 2k) columns.
     """
-    if rows.dtype == columns.dtype == np.float64:
-        return rows, columns
     if rows.dtype.kind != "c":
         return rows.astype(np.float64, copy=False), columns.astype(np.float64, copy=False)
     s, n, k = columns.shape

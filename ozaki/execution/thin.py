@@ -58,8 +58,12 @@ class ThinProducts:
         )
         self._turned, self._parts, self._length = m < n, parts, parts * k
         self._signature, self._is_small = signature, parts**2 * m * k * n <= LARGEST_TO_DECIDE
-        self._dtype = dtype.newbyteorder("=")
-        self._columns, self._narrow = parts * min(m, n), dtype.char in "fF"
+        self._dtype = dtype if dtype.isnative else dtype.newbyteorder("=")
+        self._rows, self._columns, self._narrow = max(m, n), parts * min(m, n), dtype.char in "fF"
+        self._apart = (parts, parts * n) if self._turned else (parts * n, parts)
+        self._form: Any = compiled(FORM)
+        self._prepared = self._columns, self._form.padded(self._length) + 1
+        self._room = self._form.needed(self._length, self._columns, self._rows)
         self._target, limits = request.target_of(dtype), request.norm_format(dtype)
         self._limit = norm_limit(limits, self._length)
         self._limits = counting_limits(limits.name, self._length, request.certified)
@@ -82,6 +86,7 @@ class ThinProducts:
             return self._small.multiply(pair, out)
         return self._decide(pair, out) if outcome == UNDECIDED else _told(outcome, pair)
 
+    @np.errstate(all="ignore")
     def _decide(self, pair: Pair, out: np.ndarray) -> Outcome:
         """Write the product with the bits of a decision."""
         if (bits := -1 if pair.bits is not None else counted_bits(pair)) < 0:
@@ -102,34 +107,31 @@ class ThinProducts:
 
         known : the scales of the rows, if they are.
         """
-        form, parts, n, k = compiled(FORM), self._parts, self._columns, self._length
-        rows, columns = (np.require(x, self._dtype) for x in (pair.a.matrix, pair.b.matrix.T))
-        apart = parts * out.shape[1], parts
+        form, parts, k = self._form, self._parts, self._length
+        rows, columns = pair.a.matrix, pair.b.matrix.T
+        if not rows.dtype is columns.dtype is self._dtype:
+            rows, columns = np.require(rows, self._dtype), np.require(columns, self._dtype)
         if self._turned:
-            rows, columns, apart = columns, rows, apart[::-1]
-        of_rows, of_columns, count = _operand(rows), _operand(columns), len(rows)
+            rows, columns = columns, rows
         if self._narrow:
             target = np.empty(parts * out.size)
         else:
             target = out.reshape(-1) if parts == 1 else out.reshape(-1).view(np.float64)
-        given = k, parts == 2, self._limits, bits, np.empty((n, form.padded(k) + 1)), np.empty(form.BOUNDS)
-        how = start, self._single, *apart
-        if count * k * (1 + n) <= ALONE_ELEMENTS:
-            memory = np.empty(form.needed(k, n, count))
-            of_all = *of_columns, *given, True, known
-            outcome: int = form.multiply(*of_rows, count, *of_all, *how, target, memory)
+        given = k, parts == 2, self._limits, bits, np.empty(self._prepared), np.empty(form.BOUNDS)
+        how, of_columns = (start, self._single, *self._apart, target), _operand(columns)
+        if self._rows * k * (1 + self._columns) <= ALONE_ELEMENTS:
+            of_all = self._rows, *of_columns, *given, True, known
+            outcome: int = form.multiply(*_operand(rows), *of_all, *how, np.empty(self._room))
         else:
-            outcome = self._write_in_blocks(rows, of_columns, given, known, how, target)
+            outcome = self._write_in_blocks(rows, of_columns, given, known, how)
         if self._narrow:
             values = target.view(np.complex128) if parts == 2 else to_half(target, self._target)
             out[...] = values.reshape(out.shape)
         return outcome
 
-    def _write_in_blocks(
-        self, rows: np.ndarray, columns: Operand, given: Any, known: Any, how: Any, target: Any
-    ) -> int:
+    def _write_in_blocks(self, rows: np.ndarray, columns: Operand, given: Any, known: Any, how: Any) -> int:
         """Write the product by all cores; decide when all rows are measured."""
-        form, (*given, bounds), count = compiled(FORM), given, len(rows)
+        form, (*given, bounds), (*how, target), count = self._form, given, how, self._rows
         k, _, limits, bits, prepared = given
         if not form.prepare(*columns, *given, bounds, np.empty((form.ROOM, LANES))):
             return OUT_OF_RANGE
