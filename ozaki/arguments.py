@@ -110,20 +110,20 @@ def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
 
 def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Return both arguments of `matmul`, vectors with an axis more, and the shape of their stack."""
-    of_x, of_y = tuple(x.shape), tuple(y.shape)
-    if () in (of_x, of_y):
+    of_x, of_y = x.shape, y.shape
+    if not (of_x and of_y):
         raise ValueError(f"a and b must have at least one dimension, got shapes {of_x} and {of_y}")
-    left = x[None, :] if x.ndim == 1 else x
-    right = y[:, None] if y.ndim == 1 else y
-    if left.shape[-1] != right.shape[-2]:
+    left = x[None] if len(of_x) == 1 else x
+    right = y[:, None] if len(of_y) == 1 else y
+    (*of_a, _, k), (*of_b, other_k, _) = left.shape, right.shape
+    if k != other_k:
         raise ValueError(
-            f"inner dimensions differ: a is {of_x} with k = {left.shape[-1]}, "
-            f"b is {of_y} with k = {right.shape[-2]}"
+            f"inner dimensions differ: a is {of_x} with k = {k}, b is {of_y} with k = {other_k}"
         )
-    if left.shape[:-2] == right.shape[:-2]:
-        return left, right, left.shape[:-2]
+    if of_a == of_b:
+        return left, right, tuple(of_a)
     try:
-        return left, right, np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        return left, right, np.broadcast_shapes(tuple(of_a), tuple(of_b))
     except ValueError:
         raise ValueError(f"the stacks of a, {of_x}, and b, {of_y}, do not broadcast") from None
 
@@ -139,8 +139,11 @@ def check_matmul_out(out: Any, x: Array, y: Array, dtype: Any) -> None:
 def in_numpy_shape(result: Array, x: Array, y: Array, out: Array | None) -> Array:
     """Return a stack of products without the axes that vectors have been given; in `out`, if there is one."""
     result = result[..., 0, :] if x.ndim == 1 else result
+    result = result[..., 0] if y.ndim == 1 else result
+    if out is None:
+        return deliver(result, None)
     with device_of(result):
-        return deliver(result[..., 0] if y.ndim == 1 else result, out)
+        return deliver(result, out)
 
 
 def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, in_place_of, is_cupy, namespace, quietly
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.compiled import compiling
 from multiword.runtime.memory import padded
-from ozaki.execution.executors import product
+from ozaki.execution.executors import multiply, product
 from ozaki.execution.in_floats import takes_no_widening
 from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
@@ -25,10 +25,9 @@ AT_ONCE = 1 << 15
 
 def multiply_stacks(left: Array, right: Array, request: Request) -> Array:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype."""
+    if left.ndim == 2:
+        return multiply(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
     (*batch, m, k), n, s = left.shape, right.shape[-1], math.prod(left.shape[:-2])
-    if not batch:
-        with in_place_of(left):
-            return product(Pair.of(Factor(left, 0), Factor(right, 1), request))
     with quietly(left):
         if not s * m * n * k:
             return namespace(left).zeros((*batch, m, n), left.dtype)

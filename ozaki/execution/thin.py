@@ -172,9 +172,12 @@ def _operand(x: np.ndarray) -> Operand:
 
     The first of it are the bytes of a number, for its address: NumPy takes four times as long to tell that.
     """
-    (row, inner), size, parts = x.strides, x.itemsize, 1
-    if x.dtype.kind == "c":
-        size, parts = size // 2, 2
+    (row, inner), kind, parts = x.strides, x.dtype.char, 1
+    if kind in "FD":
+        size, parts = x.itemsize // 2, 2
         if inner == 2 * size:
             inner, parts = size, 1
-    return x[:1, :1].view(np.uint8), row, inner, size == 4, parts
+    return x[_FIRST].view(_BYTES), row, inner, kind in "fF", parts
+
+
+_FIRST, _BYTES = (slice(1), slice(1)), np.dtype(np.uint8)
