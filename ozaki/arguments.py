@@ -117,9 +117,7 @@ def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
     right = y[:, None] if len(of_y) == 1 else y
     (*of_a, _, k), (*of_b, other_k, _) = left.shape, right.shape
     if k != other_k:
-        raise ValueError(
-            f"inner dimensions differ: a is {of_x} with k = {k}, b is {of_y} with k = {other_k}"
-        )
+        raise ValueError(f"inner dimensions differ: a is {of_x} with k = {k}, b is {of_y} with k = {other_k}")
     if of_a == of_b:
         return left, right, tuple(of_a)
     try:

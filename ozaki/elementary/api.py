@@ -50,20 +50,21 @@ def float_of(dtype: np.dtype) -> str:
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
     if out is None and where is True and (name in FUNCTIONS or name in OF_REAL):
-        result = _as_they_lie(name, *x)
+        result = _as_they_lie(name, x)
         if result is not None:
             return result
     return _applied(name, x, out, where)
 
 
-def _as_they_lie(name: str, *x: Any) -> Any:
+def _as_they_lie(name: str, x: Sequence[Any]) -> Any:
     """Return values of numbers, of few of NumPy's as they lie in memory, or of CuPy's; None for others.
 
     What is checked, converted and shared out elsewhere takes several times as long as the few numbers.
     """
-    arrays = [np.asarray(a) if type(a) is float else a for a in x]
-    first, on_gpu = arrays[0], is_cupy(arrays[0])
-    if not (on_gpu or type(first) is np.ndarray):
+    arrays = [np.asarray(a) if type(a) is float else a for a in x] if float in map(type, x) else x
+    first = arrays[0]
+    on_gpu = type(first) is not np.ndarray
+    if on_gpu and not is_cupy(first):
         return None
     kind = first.dtype
     if not (kind is _FLOAT64 or kind is _FLOAT32) or not is_default():
@@ -82,9 +83,10 @@ def _as_they_lie(name: str, *x: Any) -> Any:
     return _of_few(name, arrays)
 
 
-def _of_few(name: str, arrays: list[np.ndarray]) -> Any:
+def _of_few(name: str, arrays: Sequence[np.ndarray]) -> Any:
     """Return values of few numbers of one shape, or of single ones beside such; None of all others."""
-    shape = max(arrays, key=lambda a: (a.ndim, a.size)).shape
+    first, *others = arrays
+    shape = max(arrays, key=lambda a: (a.ndim, a.size)).shape if others else first.shape
     vectors = []
     for a in arrays:
         if a.shape != shape:
@@ -93,13 +95,13 @@ def _of_few(name: str, arrays: list[np.ndarray]) -> Any:
             a = np.full(shape, a.reshape(()))
         if not 0 < a.size <= FEW_ARGUMENTS or not a.flags.aligned:
             return None
-        vectors.append(np.ascontiguousarray(a).reshape(-1))
-    out = np.empty(shape, arrays[0].dtype)
-    evaluate_few(name, vectors, out.reshape(-1))
+        vectors.append(a if a.ndim == 1 and a.flags.c_contiguous else np.ascontiguousarray(a).reshape(-1))
+    out = np.empty(shape, first.dtype)
+    evaluate_few(name, vectors, out if len(shape) == 1 else out.reshape(-1))
     return out if shape else out[()]
 
 
-def _of_vectors(name: str, arrays: list[Array]) -> Array:
+def _of_vectors(name: str, arrays: Sequence[Array]) -> Array:
     """Return values of arrays of one shape on the current GPU."""
     out = empty_result(arrays[0], arrays[0].shape, arrays[0].dtype)
     evaluate(name, [x.reshape(-1) for x in arrays], out.reshape(-1))

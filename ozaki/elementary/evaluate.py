@@ -49,7 +49,7 @@ def evaluate(
 
 def evaluate_few(name: str, x: Sequence[np.ndarray], out: np.ndarray) -> None:
     """Write a function's values of some numbers at once, in this thread."""
-    _evaluate(name, _run(name, out.dtype == np.float32, False), x, out, decide)
+    _evaluate(name, _run(name, out.dtype.char == "f", False), x, out, decide)
 
 
 def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray, otherwise: Otherwise) -> None:

@@ -175,10 +175,10 @@ def dot(
     >>> dot(np.array([1e200, 1.0, 1e200]), np.array([1e200, 3.0, -1e200]))
     np.float64(3.0)
     """
+    x, y = numbers(x, "x"), numbers(y, "y")
     if axis is None:
-        x, y, axis = numbers(x, "x"), numbers(y, "y"), -1
         check_matrices(x.shape, y.shape)
-    return REDUCTIONS["dot"](_pair(x, y), axis, dtype, out, keepdims)
+    return REDUCTIONS["dot"](_pair(x, y), -1 if axis is None else axis, dtype, out, keepdims)
 
 
 @reduction(Reduction((conjugate_products,), rounded_totals, product_dtype), torch="vdot", example="x")
@@ -267,7 +267,6 @@ def rms(
 
 def _pair(x: Any, y: Any) -> tuple[Array, Array]:
     """Two arrays of numbers, broadcast to one shape."""
-    x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
     if x.shape != y.shape:
         broadcast_shape(x=x.shape, y=y.shape)
