@@ -96,6 +96,8 @@ def native(dtype: DTypeLike) -> np.dtype:
 
 def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
     """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
+    if dtype is _FLOAT64:
+        return dtype
     dtype = native(dtype)
     part = _PARTS.get(dtype, dtype)
     if part not in _FORMATS:

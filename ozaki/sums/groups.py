@@ -123,8 +123,11 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     array([3.])
     """
     x, y = numbers(x, "x"), numbers(y, "y")
-    broadcast_shape(x=x.shape, y=y.shape)
-    x, y = check_same_device(x=x, y=y).broadcast_arrays(x, y)
+    if x.shape != y.shape:
+        broadcast_shape(x=x.shape, y=y.shape)
+    xp = check_same_device(x=x, y=y)
+    if x.shape != y.shape:
+        x, y = xp.broadcast_arrays(x, y)
     x, index, shape = labelled(x, labels, num_groups, "x")
     return grouped("dot", (x, y), index, shape, dtype)
 
@@ -157,6 +160,8 @@ def group_count(labels: Array, num_groups: int) -> Any:
     return namespace(index).bincount(index, minlength=groups)
 
 
+_INT64 = np.dtype(np.int64)
+
 _HINTS = {
     "b": "labels.astype(int) makes 0 and 1 of them",
     "f": "leave out NaN keys, then labels.astype(int) makes integers of whole numbers",
@@ -169,6 +174,8 @@ def label_vector(labels: Any, groups: int) -> Array:
 
     ValueError, too, for those that int64 does not hold; others may name no group (`check_labels`).
     """
+    if type(labels) is np.ndarray and labels.dtype is _INT64 and labels.ndim == 1:
+        return np.ascontiguousarray(labels)  # the usual case: what follows takes microseconds
     if isinstance(labels, list | tuple) and not labels:
         labels = np.zeros(0, np.int64)
     index = labels if isinstance(labels, np.ndarray) else as_array(labels, "labels")
@@ -244,16 +251,17 @@ def grouped(
     **options: Any,
 ) -> Array:
     """The results of a reduction of the table, group by group."""
-    reduction, outputs = REDUCTIONS[name], prod(shape)
+    reduction, lead = REDUCTIONS[name], prod(shape[:-1])
+    outputs = lead * shape[-1]
     target = reduction.dtype(arrays, dtype, None, shape)
-    if target.kind in "iub" or prod(shape[:-1]) != 1:  # `group_sums` sees whether columns are there
+    if target.kind in "iub" or lead != 1:  # `group_sums` sees whether columns are there
         check_labels(index, shape[-1])
     if target.kind in "iub":
         return _integer_sums(arrays, index, shape, target)
     if shape[-1] > GROUPS_PER_NUMBER * index.size > 0:
         return _grouped_sparsely(name, arrays, index, shape, dtype, **options)
-    columns = columns_of(index, prod(shape[:-1]), shape[-1])
-    flat = [x.reshape(-1) for x in arrays]
+    columns = columns_of(index, lead, shape[-1])
+    flat = [x.reshape(-1) for x in arrays] if arrays[0].ndim > 1 else arrays
     found = rounded_at_once(reduction, flat, columns, outputs, target, **options)
     if found is not None:
         return found.reshape(shape)
@@ -301,7 +309,7 @@ def rounded_at_once(
     """
     first, *others = arrays
     form: Any = reduction.groups_on_gpu if is_cupy(columns) else reduction.groups_on_cpu
-    if form is None or any(x.dtype.kind == "c" for x in others):
+    if form is None or (others and any(x.dtype.kind == "c" for x in others)):
         return None
     rounding, values, real = reduction.rounding(target), [], real_dtype(target)
     for x in [first] if reduction.real else real_parts(first):

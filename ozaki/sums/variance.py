@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, isfinite, nan
 from numbers import Rational, Real
 from typing import Any
@@ -159,6 +160,10 @@ def _quotient(
     return rounding.ratio(above * divisor.denominator, n * divisor.numerator, exponent)
 
 
+_fraction = lru_cache(64)(Fraction)
+"""Integers as fractions, which take as long to make as a sum of hundreds of numbers."""
+
+
 def exact_ddof(ddof: Any, correction: Any = None) -> Fraction:
     """Return ddof, or the same by its other name, as a fraction, which is not rounded.
 
@@ -168,6 +173,8 @@ def exact_ddof(ddof: Any, correction: Any = None) -> Fraction:
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
+    if type(ddof) is int:
+        return _fraction(ddof)
     if isinstance(ddof, Rational):
         return Fraction(int(ddof.numerator), int(ddof.denominator))
     if not isinstance(ddof, Real) or not isfinite(ddof) or float(ddof) != ddof:

@@ -87,7 +87,7 @@ def averages(x: np.ndarray, w: np.ndarray, labels: np.ndarray, groups: int, roun
 
 def _is_small(ddof: Fraction) -> bool:
     """Whether float64 numbers of a count less degrees of freedom are exact."""
-    return ddof.denominator == 1 and abs(ddof) <= ENCLOSED_GROUPS
+    return ddof.denominator == 1 and abs(ddof.numerator) <= ENCLOSED_GROUPS
 
 
 def _integers(*arrays: np.ndarray) -> bool:
