@@ -115,13 +115,13 @@ def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
         raise ValueError(f"a and b must have at least one dimension, got shapes {of_x} and {of_y}")
     left = x[None] if len(of_x) == 1 else x
     right = y[:, None] if len(of_y) == 1 else y
-    (*of_a, _, k), (*of_b, other_k, _) = left.shape, right.shape
+    of_a, of_b, k, other_k = left.shape[:-2], right.shape[:-2], of_x[-1], right.shape[-2]
     if k != other_k:
         raise ValueError(f"inner dimensions differ: a is {of_x} with k = {k}, b is {of_y} with k = {other_k}")
     if of_a == of_b:
-        return left, right, tuple(of_a)
+        return left, right, of_a
     try:
-        return left, right, np.broadcast_shapes(tuple(of_a), tuple(of_b))
+        return left, right, np.broadcast_shapes(of_a, of_b)
     except ValueError:
         raise ValueError(f"the stacks of a, {of_x}, and b, {of_y}, do not broadcast") from None
 
@@ -147,7 +147,7 @@ def in_numpy_shape(result: Array, x: Array, y: Array, out: Array | None) -> Arra
 def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
     """Return both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
     left, right, batch = matrices_of(x, y)
-    return _broadcast(left, batch), _broadcast(right, batch)
+    return (_broadcast(left, batch), _broadcast(right, batch)) if batch else (left, right)
 
 
 def _broadcast(x: Array, batch: tuple[int, ...]) -> Array:

@@ -42,12 +42,21 @@ def contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, accu
 
     What is summed over of one tensor alone are the words of its sums, along which the other is broadcast.
     """
-    (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
-    x, of_x = _summed_alone(x, of_x, y, {*of_y, *out}, "words of x")
-    y, of_y = _summed_alone(y, of_y, x, {*of_x, *out}, "words of y")
-    left, right, result = _as_product(x.shape, tuple(of_x), y.shape, tuple(of_y), tuple(out))
+    of_x, of_y, out = tuple(of_x), tuple(of_y), tuple(out)
+    if not _are_of_a_product(of_x, of_y, out):
+        (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
+        x, of_x = _summed_alone(x, of_x, y, {*of_y, *out}, "words of x")
+        y, of_y = _summed_alone(y, of_y, x, {*of_x, *out}, "words of y")
+    left, right, result = _as_product(x.shape, tuple(of_x), y.shape, tuple(of_y), out)
     multiply = dots if left.are_vectors else matmul
     return result(multiply(left(x), right(y), accuracy=accuracy))
+
+
+@lru_cache(1024)
+def _are_of_a_product(of_x: tuple[Any, ...], of_y: tuple[Any, ...], out: tuple[Any, ...]) -> bool:
+    """Return whether no tensor has a label twice, nor one that is summed over in it alone."""
+    distinct = len({*of_x}) == len(of_x) and len({*of_y}) == len(of_y)
+    return distinct and {*of_x} <= {*of_y, *out} and {*of_y} <= {*of_x, *out}
 
 
 class _Layout(NamedTuple):
@@ -132,9 +141,9 @@ def dots(x: Array, y: Array, accuracy: Accuracy) -> Array:
             result = xp.asarray(xp.multiply(x[..., 0], y[..., 0], dtype=dtype))
         put_one_nan(result)
     else:
-        result = namespace(x).asarray(dot(x, y, axis=-1, dtype=dtype))
-    result += 0
-    return result
+        result = dot(x, y, axis=-1, dtype=dtype)
+    result += 0  # to a scalar in a tenth of the time that an array of no axes takes
+    return namespace(x).asarray(result)
 
 
 def _summed_alone(

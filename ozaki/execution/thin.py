@@ -64,6 +64,7 @@ class ThinProducts:
         self._form: Any = compiled(FORM)
         self._prepared = self._columns, self._form.padded(self._length) + 1
         self._room = self._form.needed(self._length, self._columns, self._rows)
+        self._alone = self._rows * self._length * (1 + self._columns) <= ALONE_ELEMENTS
         self._target, limits = request.target_of(dtype), request.norm_format(dtype)
         self._limit = norm_limit(limits, self._length)
         self._limits = counting_limits(limits.name, self._length, request.certified)
@@ -119,7 +120,7 @@ class ThinProducts:
             target = out.reshape(-1) if parts == 1 else out.reshape(-1).view(np.float64)
         given = k, parts == 2, self._limits, bits, np.empty(self._prepared), np.empty(form.BOUNDS)
         how, of_columns = (start, self._single, *self._apart, target), _operand(columns)
-        if self._rows * k * (1 + self._columns) <= ALONE_ELEMENTS:
+        if self._alone:
             of_all = self._rows, *of_columns, *given, True, known
             outcome: int = form.multiply(*_operand(rows), *of_all, *how, np.empty(self._room))
         else:

@@ -130,7 +130,7 @@ def result_dtype(
     `out`, which has to be the same kind of array as x, of this shape and writeable. Integers convert to those
     of `out` as NumPy's "same_kind" has it; what is not an integer is rounded to its dtype.
     """
-    if dtype is None and out is None and natural is _FLOAT64:
+    if out is None and natural is _FLOAT64 and (dtype is None or dtype is _FLOAT64):
         return natural
     target = np.dtype(natural if dtype is None else dtype)
     _check_holds("dtype", target, natural)
