@@ -174,8 +174,8 @@ def request_of(
     workspace: int | None,
 ) -> Request:
     """Return the request of a product, checked."""
-    by_names = word is workspace is None and type(accuracy) is type(scheme) is type(engine) is str
-    if by_names and type(like) is np.ndarray:
+    by_names = word is workspace is None and type(accuracy) is type(scheme) is str
+    if by_names and isinstance(engine, str) and type(like) is np.ndarray:
         return _of_names(accuracy, scheme, engine, forced.value)
     return _checked_request(like, accuracy, scheme, word, engine, workspace)
 
@@ -190,6 +190,7 @@ def _of_names(accuracy: str, scheme: str, engine: str, _: str | None) -> Request
 
 
 _ANY = np.empty(0)
+"""An array of NumPy's, whichever."""
 
 
 def _checked_request(

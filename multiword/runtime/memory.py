@@ -65,7 +65,8 @@ def empty_result_in(xp: ModuleType, shape: tuple[int, ...], dtype: Any) -> Array
     try:
         if xp is np:
             return np.empty(shape, dtype)
-        allocate = _allocate.value or xp.ndarray  # CuPy's empty takes longer
+        if (allocate := _allocate.value) is None:
+            return xp.ndarray(shape, dtype)  # CuPy's empty takes longer
         return allocate(shape, dtype)
     except (MemoryError, ValueError) as error:  # NumPy's ValueError is of sizes beyond 2**63
         raise ResultTooLarge(_too_large(shape, dtype)) from error

@@ -60,13 +60,9 @@ class Factor:
         self.rows, self.k = shape[side - 2], shape[-1 - side]
         if len(shape) == 3:
             self.rows *= shape[0]
+        self._widened: dict[tuple[NormLimit, int], Array] = {}
         if prepared and self.on_gpu:
             self.order = StreamOrder(self)
-
-    @cached_property
-    def _widened(self) -> dict[tuple[NormLimit, int], Array]:
-        """The scales that fill norm limits, widened by some bits."""
-        return {}
 
     @cached_property
     def parts(self) -> list[Array]:
