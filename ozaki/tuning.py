@@ -124,6 +124,10 @@ SHORT_NUMBERS = 64
 """Numbers of a row up to which a GPU's threads take rows side by side, wherever these lie: a warp for each
 would be idle (H200, notes-dgemm)."""
 
+FILLED_NUMBERS = 1 << 22
+"""Numbers of an operand from which on the tiles of a GPU are as long as its rows take: 200,704 rows of 576 in
+242 µs, not 358 (H200, notes-reductions)."""
+
 MANY_CHUNKS = 16
 """Chunks of 32 rows to a multiprocessor from which a warp bounds a chunk by itself (H200, notes-dgemm)."""
 

@@ -34,7 +34,7 @@ from multiword.runtime.parallel import (
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.definition.statistics import BITS, FINE, LEVELS, STEP
-from ozaki.tuning import SHORT_NUMBERS
+from ozaki.tuning import FILLED_NUMBERS, SHORT_NUMBERS
 
 ZERO, NONFINITE = -(1 << 14), 1 << 14
 """Exponents that mark a row without a nonzero number, and one with an Inf or NaN."""
@@ -224,8 +224,9 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together, at most."""
 
-_RUNS = 2, 4, 6, 8, 12, 16, 20, 24, 28, 32
-"""The same of tiles that hold rows unsplit: what rows do not fill is added up as well."""
+_RUNS = {True: (2, 4, 6, 8, 12, 16, 20, 24, 28, 32), False: (2, 4, 8, 16, 32)}
+"""The same of tiles that hold rows unsplit, by whether there are `FILLED_NUMBERS`: what rows do not fill is
+added up as well, which takes longer than to compile another kernel where there are many."""
 
 _UNSPLIT_ROWS = {1: (8, 4, 2, 1), 0: (32, 16, 8, 4)}
 """Rows of a tile that holds them unsplit, by ALONG_K, as many as fit: where rows lie side by side, fewer
@@ -279,7 +280,8 @@ def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStati
         return None
     # As many as leave every multiprocessor two blocks.
     height = next((x for x in fitting if rows >= 2 * multiprocessors() * x), fitting[-1])
-    run = next(x for x in _RUNS if columns * len(parts) * height <= THREADS * x)
+    numbers = columns * len(parts)
+    run = next(x for x in _RUNS[rows * numbers >= FILLED_NUMBERS] if numbers * height <= THREADS * x)
     return _launch(parts, namespace(parts[0]).empty(rows, np.int32), scales, height, run, along)
 
 

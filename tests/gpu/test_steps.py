@@ -22,6 +22,7 @@ from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.rounding.truncation import empty_magnitudes
+from ozaki.scaling import statistics as statistics_module
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened
 from ozaki.scaling.statistics import NONFINITE_ROW, largest_exponents, row_statistics, row_sums
@@ -81,6 +82,19 @@ def test_row_statistics(cupy, kind, dtype, shape):
             assert np.array_equal(made.get(), scales)
             for name in FIELDS:
                 assert np.array_equal(getattr(beside, name).get(), getattr(expected, name)), name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("columns", [147, 190, 320, 576, 700, 900, 1500])
+def test_statistics_of_rows_in_tiles_of_every_length(cupy, columns, dtype, monkeypatch):
+    """As of many numbers: tiles as long as their rows take, and longer ones."""
+    x = matrix("wide", (2200, columns), dtype)
+    expected, parts = row_statistics(real_parts(x)), real_parts(cupy.asarray(x))
+    for least in (0, 1 << 22):
+        monkeypatch.setattr(statistics_module, "FILLED_NUMBERS", least)
+        found = row_statistics(parts)
+        for name in FIELDS:
+            assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
 
 
 def test_statistics_of_pieces_of_rows(cupy):
