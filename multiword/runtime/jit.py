@@ -163,7 +163,8 @@ class _Function(CPUDispatcher):
 def _no_collection() -> Iterator[None]:
     """Within the context Python looks for no garbage, which takes a tenth of the time of a compilation.
 
-    Nor at its end: what there is of it counts as old, and is found when Python looks through all objects.
+    Nor at its end: what there is of it, the caller's too, counts as old, and is found when Python looks
+    through all objects.
     """
     enabled = gc.isenabled()
     gc.disable()

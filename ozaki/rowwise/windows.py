@@ -54,7 +54,7 @@ class Windows(NamedTuple):
     groups: int
 
 
-class Part(NamedTuple):
+class Piece(NamedTuple):
     """From where to where: of N, of the windows along the first dimension, and of the numbers of a window.
 
     These are counted in C order.
@@ -65,11 +65,11 @@ class Part(NamedTuple):
     places: tuple[int, int]
 
 
-def written_out(x: Array, windows: Windows, part: Part) -> Array:
+def written_out(x: Array, windows: Windows, piece: Piece) -> Array:
     """Return some windows of (N, …, C) contiguous numbers, zeros beyond: (rows, groups, places·C/groups)."""
     refuse_captures("windows")
     word = _word(x.shape[-1] // windows.groups * x.itemsize, x.data.ptr, x.itemsize)
-    blocks, wide, shape, described = _described(x.shape, windows, part, word // x.itemsize)
+    blocks, wide, shape, described = _described(x.shape, windows, piece, word // x.itemsize)
     out = empty_result(x, shape, x.dtype)
     _kernel(word, wide, x.data.device_id)((blocks,), (_TEAM,), (x, out, described.value))
     return out
@@ -77,13 +77,13 @@ def written_out(x: Array, windows: Windows, part: Part) -> Array:
 
 @lru_cache(_KINDS)
 def _described(
-    size: tuple[int, ...], windows: Windows, part: Part, of_word: int
+    size: tuple[int, ...], windows: Windows, piece: Piece, of_word: int
 ) -> tuple[int, bool, tuple[int, ...], WindowShape]:
     """Return how many blocks there are, whether places take 64 bits, the result's shape, and what is asked.
 
     of_word : numbers of a word.
     """
-    (sample, last), (line, end), (place, stop) = part
+    (sample, last), (line, end), (place, stop) = piece
     lengths = end - line, *windows.lengths[1:]
     rows, channels = (last - sample) * prod(lengths), size[-1]
     described = WindowShape(
@@ -103,7 +103,7 @@ def _described(
     )
     across = -(-(stop - place) * channels // (of_word * _TEAM))
     shape = rows, windows.groups, (stop - place) * (channels // windows.groups)
-    spans = zip(size[1:-1], *windows[:4], lengths, strict=True)
+    spans = zip(size[1:-1], *windows[:5], strict=True)
     wide = any(n + k * d + s * length + abs(b) >= _NARROW for n, k, s, d, b, length in spans)
     return -(-rows // _ROWS) * across, wide, shape, described
 

@@ -1,8 +1,8 @@
 """What convolutions are in a mode of everything: windows of the input times a matrix.
 
 A matrix of windows has a row for each element of a channel of the result, and a column for each weight
-(`windows`). It is made in parts, of rows, or of columns for the gradient of the weight. No product is cut
-along its inner dimension, so every element is one sum of products, and parts do not show in its bits. Each
+(`windows`). It is made in pieces, of rows, or of columns for the gradient of the weight. No product is cut
+along its inner dimension, so every element is one sum of products, and pieces do not show in its bits. Each
 function returns None for arguments that PyTorch is to treat itself.
 """
 
@@ -18,12 +18,12 @@ from torch import Tensor
 
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
-from ozaki.rowwise.windows import Part, Windows
+from ozaki.rowwise.windows import Piece, Windows
 from ozaki.sums.exactsum import ExactSum
 from ozaki.torch.norms import sum_of_products
-from ozaki.torch.pooling import Sizes, each_dimension
 from ozaki.torch.products import multiplied_arrays
 from ozaki.torch.settings import Settings
+from ozaki.torch.sizes import Sizes, each_dimension
 from ozaki.torch.windows import WindowsOf
 
 
@@ -42,18 +42,9 @@ def _convolution(
     """Return the product, rounded, and the bias added to it."""
     if not _ours(settings, x, weight, transposed, groups, bias):
         return None
-    step, pad, spread, extra = (
-        each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation, output_padding)
-    )
-    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
-    if min(step) < 1 or min(spread) < 1 or (bias is not None and tuple(bias.shape) != (outputs,)):
-        return None
-    sizes = zip(x.shape[2:], weight.shape[2:], step, pad, spread, extra, strict=True)
-    if transposed:
-        fit = all((n - 1) * s + d * (k - 1) + e >= 2 * p for n, k, s, p, d, e in sizes)
-    else:
-        fit = all(n + 2 * p > d * (k - 1) for n, k, s, p, d, e in sizes)
-    if not fit:
+    sizes = [each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation, output_padding)]
+    shape, (step, pad, spread, extra) = _shape(x, weight, sizes, transposed, groups), sizes
+    if shape is None or (bias is not None and tuple(bias.shape) != shape[1:2]):
         return None
     if transposed:
         y = _turned(settings, x, weight, step, pad, spread, extra, groups)
@@ -83,13 +74,16 @@ def _convolution_slope(
     """
     if not _ours(settings, x, weight, transposed, groups, g):
         return None
-    step, pad, spread = (each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation))
+    sizes = [each_dimension(v, x.dim() - 2) for v in (stride, padding, dilation, output_padding)]
+    if tuple(g.shape) != _shape(x, weight, sizes, transposed, groups):
+        return None
     of_x = of_weight = of_bias = None
+    step, pad, spread, _ = sizes
     if needed[0] and transposed:
         of_x = _applied(settings, g, weight, step, pad, pad, spread, groups)
     elif needed[0]:
-        sizes = zip(x.shape[2:], g.shape[2:], weight.shape[2:], step, pad, spread, strict=True)
-        extra = [n - ((m - 1) * s - 2 * p + d * (k - 1) + 1) for n, m, k, s, p, d in sizes]
+        of_each = zip(x.shape[2:], g.shape[2:], weight.shape[2:], step, pad, spread, strict=True)
+        extra = [n - ((m - 1) * s - 2 * p + d * (k - 1) + 1) for n, m, k, s, p, d in of_each]
         of_x = _turned(settings, g, weight, step, pad, spread, extra, groups)
     if needed[1]:
         wide, narrow = (g, x) if transposed else (x, g)
@@ -97,6 +91,23 @@ def _convolution_slope(
     if needed[2]:
         of_bias = sum_of_products(settings, g.transpose(0, 1).flatten(1).T)
     return of_x, of_weight, of_bias
+
+
+def _shape(
+    x: Tensor, weight: Tensor, sizes: Sequence[Sizes], transposed: bool, groups: int
+) -> tuple[int, ...] | None:
+    """Return the shape of the result, of strides, paddings, dilations and output paddings; None for none."""
+    stride, padding, dilation, extra = sizes
+    if min(*stride, *dilation) < 1 or len(weight) % groups:
+        return None
+    of_each = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, extra, strict=True)
+    if transposed:
+        outputs = weight.shape[1] * groups
+        lengths = [(n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, k, s, p, d, e in of_each]
+    else:
+        outputs = weight.shape[0]
+        lengths = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in of_each]
+    return (len(x), outputs, *lengths) if min(lengths) > 0 else None
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -124,18 +135,18 @@ def _applied(
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)
 
-    def products(part: Part) -> Tensor:
+    def products(piece: Piece) -> Tensor:
         with stream_of(x):
-            rows = _product(settings, windows.written(part).swapaxes(0, 1), array_of(matrix))
-        return rows.reshape(part.samples[1] - part.samples[0], -1, *lengths[1:], len(weight))
+            rows = _product(settings, windows.written(piece).swapaxes(0, 1), array_of(matrix))
+        return rows.reshape(piece.samples[1] - piece.samples[0], -1, *lengths[1:], len(weight))
 
-    parts = list(windows.rows())
-    if len(parts) == 1:
-        result = products(parts[0])
+    pieces = list(windows.rows())
+    if len(pieces) == 1:
+        result = products(pieces[0])
     else:
         result = x.new_empty((len(x), *lengths, len(weight)))
-        for part in parts:
-            result[slice(*part.samples), slice(*part.lines)] = products(part)
+        for piece in pieces:
+            result[slice(*piece.samples), slice(*piece.lines)] = products(piece)
     return result.movedim(-1, 1).contiguous()
 
 
@@ -181,9 +192,9 @@ def _correlated(
     outputs, inputs = narrow.shape[1] // groups, wide.shape[1] // groups
     windows = WindowsOf(wide, _asked(kernel, stride, dilation, padding, narrow.shape[2:], groups), padding)
     rows, parts = narrow.movedim(1, 0).reshape(groups, outputs, -1), []
-    for part in windows.columns():
+    for piece in windows.columns():
         with stream_of(wide):
-            products = _product(settings, array_of(rows), windows.written(part).swapaxes(0, 1))
+            products = _product(settings, array_of(rows), windows.written(piece).swapaxes(0, 1))
         parts.append(products.reshape(outputs, groups, -1, inputs))
     every = parts[0] if len(parts) == 1 else torch.cat(parts, 2)
     result = every.permute(1, 0, 3, 2).reshape(groups * outputs, inputs, *kernel)
@@ -195,9 +206,9 @@ def _add_correlated(windows: WindowsOf, rows: Tensor, total: ExactSum) -> None:
     groups, outputs, _ = rows.shape
     elements = torch.arange(prod(total.shape), device=rows.device)
     elements = elements.reshape(groups, outputs, -1, windows.places)
-    for part in windows.columns():
-        columns = windows.written(part)
-        for group, at in enumerate(elements[..., slice(*part.places)].mT):
+    for piece in windows.columns():
+        columns = windows.written(piece)
+        for group, at in enumerate(elements[..., slice(*piece.places)].mT):
             total.add_matmul_at(array_of(rows[group]), columns[:, group], array_of(at.reshape(-1)))
 
 

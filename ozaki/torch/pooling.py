@@ -18,14 +18,8 @@ from torch import Tensor
 from ozaki.sums import api as sums
 from ozaki.torch.elementwise import of_arrays
 from ozaki.torch.settings import Settings
+from ozaki.torch.sizes import Sizes, each_dimension, most_at_once
 
-GATHERED = 2**24
-"""The most elements that are gathered, or written out as windows, at once, if there need not be more.
-
-A GPU has more at once, one for every 2**10 bytes of its memory: what lies between kernels takes longer there.
-"""
-
-Sizes = Sequence[int]
 Tables = list[Tensor]
 """For each dimension a table with a row for each result: places of what is summed, or the length for none."""
 
@@ -70,25 +64,15 @@ def _turned(tables: Tables, sizes: Sizes) -> Tables:
     return turned
 
 
-def most_at_once(device: torch.device) -> int:
-    """Return the most elements that are gathered at once on a device."""
-    if device.type == "cpu":
-        return GATHERED
-    return max(GATHERED, torch.cuda.get_device_properties(device).total_memory >> 10)
-
-
-def each_dimension(sizes: Sizes, dims: int) -> Sizes:
-    """Return sizes for each dimension, of which PyTorch takes one for all."""
-    return list(sizes) * dims if len(sizes) == 1 else list(sizes)
-
-
 # sums over windows ------------------------------------------------------------------------------------
 
 
 def _summed(x: Tensor, tables: Tables, chosen: Tensor | None = None) -> Tensor:
     """Return exact sums of x over windows, each rounded once; only of numbers whose `chosen` is its place."""
     dims, results = len(tables), [len(table) for table in tables]
-    places = _places([table.to(x.device, non_blocking=True) for table in tables], x.shape[-dims:])
+    if x.is_cuda:  # from memory of which PyTorch knows that it is still to be read, so that nothing waits
+        tables = [table.pin_memory().to(x.device, non_blocking=True) for table in tables]
+    places = _places(tables, x.shape[-dims:])
     rows = _by_place(x, dims, 0)
     indices = None if chosen is None else _by_place(chosen, dims, -1)
     total = x.new_empty(places.shape[1], rows.shape[1])

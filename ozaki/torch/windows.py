@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from multiword.runtime.arrays import Array
-from multiword.runtime.tensors import array_of, stream_of
-from ozaki.rowwise.windows import Part, Windows, written_out
-from ozaki.torch.pooling import Sizes, most_at_once
+from multiword.runtime.tensors import array_of
+from ozaki.rowwise.windows import Piece, Windows, written_out
+from ozaki.torch.sizes import Sizes, most_at_once
 
 
 class WindowsOf:
@@ -31,8 +31,8 @@ class WindowsOf:
         self.places = prod(windows.kernel)
         self._x = _padded(x, windows.before, after) if x.is_cpu else x.movedim(1, -1).contiguous()
 
-    def rows(self) -> Iterator[Part]:
-        """Yield parts that are written out at once: of samples, or of the lines of one, all places."""
+    def rows(self) -> Iterator[Piece]:
+        """Yield pieces that are written out at once: of samples, or of the lines of one, all places."""
         first, *others = self.windows.lengths
         line = max(1, self.places * self._x.shape[-1] * prod(others))
         most = most_at_once(self.device)
@@ -41,31 +41,30 @@ class WindowsOf:
         for n in range(0, self.samples, at_once):
             samples = n, min(n + at_once, self.samples)
             for i in range(0, first, lines):
-                yield Part(samples, (i, min(i + lines, first)), (0, self.places))
+                yield Piece(samples, (i, min(i + lines, first)), (0, self.places))
 
-    def columns(self) -> Iterator[Part]:
-        """Yield parts that are written out at once: of places, of all windows."""
+    def columns(self) -> Iterator[Piece]:
+        """Yield pieces that are written out at once: of places, of all windows."""
         every, lengths = self.samples, self.windows.lengths
         of_place = max(1, every * prod(lengths) * self._x.shape[-1])
         many = max(1, most_at_once(self.device) // of_place)
         for i in range(0, self.places, many):
-            yield Part((0, every), (0, lengths[0]), (i, min(i + many, self.places)))
+            yield Piece((0, every), (0, lengths[0]), (i, min(i + many, self.places)))
 
-    def written(self, part: Part) -> Array:
-        """Return a part, (rows, groups, places·C/groups)."""
+    def written(self, piece: Piece) -> Array:
+        """Return a piece, (rows, groups, places·C/groups); within `stream_of` the tensor."""
         if not self._x.is_cpu:
-            with stream_of(self._x):
-                return written_out(array_of(self._x), self.windows, part)
+            return written_out(array_of(self._x), self.windows, piece)
         views, (place, stop) = (
-            _views(self._x, self.windows)[slice(*part.samples), slice(*part.lines)],
-            part.places,
+            _views(self._x, self.windows)[slice(*piece.samples), slice(*piece.lines)],
+            piece.places,
         )
         groups, of_group = self.windows.groups, self._x.shape[-1] // self.windows.groups
         if stop - place < self.places:
             chosen = islice(product(*map(range, self.windows.kernel)), place, stop)
             ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in chosen]
             views = torch.stack([views[end] for end in ends], -2)
-        return array_of(contiguous(views).reshape(-1, groups, (stop - place) * of_group))
+        return array_of(_copied(views).reshape(-1, groups, (stop - place) * of_group))
 
 
 def _padded(x: Tensor, before: Sizes, after: Sizes) -> Tensor:
@@ -92,7 +91,7 @@ def _views(x: Tensor, windows: Windows) -> Tensor:
     return x.as_strided(shape, (first, *along, inputs * channel, *within, channel))
 
 
-def contiguous(windows: Tensor) -> Tensor:
+def _copied(windows: Tensor) -> Tensor:
     """Return windows, written out; of four channels at a time, if there are so many, which is faster."""
     sizes = windows.shape[-1], windows.storage_offset(), *windows.stride()[:-1]
     four = 16 // windows.itemsize

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from multiword.runtime.machine_code import OPTIONS
 from ozaki.rowwise import windows
-from ozaki.rowwise.windows import Part, Windows
+from ozaki.rowwise.windows import Piece, Windows
 from tests.multiword.runtime.test_kernels_compile import ARCHITECTURE, OTHERS, compile_kernel
 from tests.rowwise.test_cuda import TEAM, compiled, launched
 
@@ -99,7 +99,7 @@ def test_windows_are_those_of_numpy(case, dtype, narrow, monkeypatch):
     x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
     expected = written(x, asked, after)
     places, groups = prod(asked.kernel), asked.groups
-    every = Part((0, shape[0]), (0, asked.lengths[0]), (0, places))
+    every = Piece((0, shape[0]), (0, asked.lengths[0]), (0, places))
     parts = every, every._replace(samples=(1, 2)), every._replace(lines=(1, asked.lengths[0]))
     for part in (*parts, every._replace(places=(places // 2, places))):
         samples, lines, some = (slice(*ends) for ends in part)
@@ -114,8 +114,11 @@ def test_places_are_counted_in_64_bits_where_they_are_far_from_each_other():
     """A window has the first number at its second place, and the next window none."""
     x = np.arange(1.0, 5).reshape(1, 2, 2)
     asked = Windows((2,), (1 << 33,), (1 << 34,), (1 << 34,), (2,), 1)
-    found = windows.written_out(x.view(OnDevice), asked, Part((0, 1), (0, 2), (0, 2)))
+    found = windows.written_out(x.view(OnDevice), asked, Piece((0, 1), (0, 2), (0, 2)))
     assert found.tolist() == [[[0, 0, 1, 2]], [[0, 0, 0, 0]]]
+    one_by_one = Windows((1,), (1,), (1,), (0,), ((1 << 32) + 9,), 1)
+    found = windows.written_out(x.view(OnDevice), one_by_one, Piece((0, 1), (1 << 32, (1 << 32) + 2), (0, 1)))
+    assert not found.any()
 
 
 @pytest.mark.parametrize(

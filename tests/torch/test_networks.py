@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 
 import ozaki.torch  # noqa: E402
 from ozaki.rowwise.windows import Windows  # noqa: E402
-from ozaki.torch import pooling  # noqa: E402
-from ozaki.torch.windows import _views, contiguous  # noqa: E402
+from ozaki.torch import sizes  # noqa: E402
+from ozaki.torch.windows import _copied, _views  # noqa: E402
 
 F = torch.nn.functional
 SETTINGS = [(1, 0, 1, 1), (2, 1, 1, 2), (2, 1, 2, 4), (3, 2, 1, 1), (1, 2, 2, 2)]
@@ -59,8 +59,8 @@ def test_convolutions_of_integers_are_exact(ndim, transposed, of, monkeypatch):
     call, shapes = convolution(ndim, transposed, *of)
     leaves = [integers(*shape, seed=i) for i, shape in enumerate(shapes)]
     expected = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
-    for most in (pooling.GATHERED, 200):
-        monkeypatch.setattr(pooling, "GATHERED", most)
+    for most in (sizes.GATHERED, 200):
+        monkeypatch.setattr(sizes, "GATHERED", most)
         with everything() as calls:
             found = with_gradients(call, lambda y: integers(*y.shape, seed=9), *leaves)
         assert calls["convolution"] == calls["convolution_backward"] == 1
@@ -72,9 +72,9 @@ def test_windows_take_a_small_share_of_a_gpus_memory(gigabytes, monkeypatch):
     """Of float32 a 256th, but never less than on a CPU."""
     total = gigabytes * 10**9
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=total))
-    most = pooling.most_at_once(torch.device("cuda"))
-    assert most >= pooling.most_at_once(torch.device("cpu")) == pooling.GATHERED
-    assert most == pooling.GATHERED or total / 300 < 4 * most <= total / 256
+    most = sizes.most_at_once(torch.device("cuda"))
+    assert most >= sizes.most_at_once(torch.device("cpu")) == sizes.GATHERED
+    assert most == sizes.GATHERED or total / 300 < 4 * most <= total / 256
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -85,7 +85,7 @@ def test_windows_are_written_out_as_they_are(channels, dtype):
     for start in (0, 1):
         given = Windows((3, 2), (2, 1), (1, 2), (0, 0), (4, 6), 1)
         windows = _views(x[start:], given)
-        written = contiguous(windows)
+        written = _copied(windows)
         assert written.is_contiguous()
         assert written.dtype is dtype
         assert torch.equal(written, windows)
@@ -96,9 +96,9 @@ def test_neither_threads_nor_cuts_nor_chunks_show_in_convolutions(transposed, mo
     call, shapes = convolution(2, transposed, 2, 1, 1, 2)
     x, weight, bias = (numbers(*shape, seed=i) for i, shape in enumerate([(9, 4, 31, 30), *shapes[1:]]))
     threads, found = torch.get_num_threads(), []
-    for n, most in ((1, pooling.GATHERED), (2, 3000)):
+    for n, most in ((1, sizes.GATHERED), (2, 3000)):
         torch.set_num_threads(n)
-        monkeypatch.setattr(pooling, "GATHERED", most)
+        monkeypatch.setattr(sizes, "GATHERED", most)
         with everything():
             found.append(with_gradients(call, lambda y: numbers(*y.shape, seed=9), x, weight, bias))
     torch.set_num_threads(threads)
@@ -113,7 +113,7 @@ def test_neither_threads_nor_cuts_nor_chunks_show_in_convolutions(transposed, mo
 
 def test_the_weights_gradient_is_one_sum_over_all_windows(monkeypatch):
     """Partial sums that were rounded would lose the 1."""
-    monkeypatch.setattr(pooling, "GATHERED", 1)
+    monkeypatch.setattr(sizes, "GATHERED", 1)
     g = torch.tensor([1e8, 1.0, -1e8])[:, None, None]
     with everything():
         _, of_weight, of_bias = with_gradients(
@@ -142,6 +142,21 @@ def test_misfits_have_pytorchs_errors(call):
     with pytest.raises(RuntimeError) as found, everything():
         call(numbers(2, 4, 5, 5))
     assert str(found.value) == str(native.value)
+
+
+@pytest.mark.parametrize("g", [(2, 4, 3, 3), (1, 3, 3, 3), (2, 3, 2, 3), (2, 3, 4, 3), (2, 2, 3, 3)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_gradient_that_does_not_fit_is_refused(transposed, g):
+    """It would be read beyond its end, or only in part."""
+    x, weight = torch.ones(2, 2, 5, 5), torch.ones(3, 2, 3, 3)
+    if transposed:
+        x, weight = torch.ones(2, 2, 1, 1), torch.ones(2, 3, 3, 3)
+    given = [1, 1], [0, 0], [1, 1], transposed, [0, 0], 1, [True, True, True]
+    backward = torch.ops.aten.convolution_backward
+    with everything():
+        backward(torch.ones(2, 3, 3, 3), x, weight, [3], *given)
+        with pytest.raises(RuntimeError):
+            backward(torch.ones(g), x, weight, [3], *given)
 
 
 def test_convolutions_of_no_samples():

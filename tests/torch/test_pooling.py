@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import ozaki.torch  # noqa: E402
-from ozaki.torch import pooling  # noqa: E402
+from ozaki.torch import sizes  # noqa: E402
 from tests.torch.test_everything import bits, drawn, everything  # noqa: E402
 from tests.torch.test_independent import on_threads  # noqa: E402
 
@@ -65,7 +65,7 @@ def test_neither_threads_nor_cuts_nor_chunks_show(name, dtype, monkeypatch):
         assert bits(*on_threads(2, lambda: both(CASES[name], x))) == bits(*whole)
         parts = [both(CASES[name], x[s], g[s]) for s in (slice(0, 1), slice(1, 5))]
         assert bits(*map(torch.cat, zip(*parts, strict=True))) == bits(*whole)
-        monkeypatch.setattr(pooling, "GATHERED", 1)
+        monkeypatch.setattr(sizes, "GATHERED", 1)
         assert bits(*both(CASES[name], x)) == bits(*whole)
 
 
