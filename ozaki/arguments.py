@@ -110,7 +110,7 @@ def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
 
 def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Return both arguments of `matmul`, vectors with an axis more, and the shape of their stack."""
-    of_x, of_y = x.shape, y.shape
+    of_x, of_y = tuple(x.shape), tuple(y.shape)  # of tensors, too, as messages show them
     if not (of_x and of_y):
         raise ValueError(f"a and b must have at least one dimension, got shapes {of_x} and {of_y}")
     left = x[None] if len(of_x) == 1 else x
