@@ -347,7 +347,10 @@ def two_networks_section(name: str) -> str:
         networks += f" Meanwhile {data['beside']} on the same machine."
     head = "setting | mode | GPT | ResNet | MiB | fingerprint"
     where = f"{device(data)}, {data['capability']}" if "H200" not in data["device"] else device(data)
-    return section(f"Two networks, {size}, {where}", name, note, networks, table(head, rows))
+    settings = table(head, rows)
+    if len(rows) > 4:
+        settings = folded(f"{len(rows)} runs", settings)
+    return section(f"Two networks, {size}, {where}", name, note, networks, settings)
 
 
 def model_section(name: str) -> str:

@@ -84,16 +84,15 @@ def rows_section(name: str) -> str:
         [own["dtype"].removeprefix("torch."), str(own["n"]), *_both(native, own, "queued")]
         for native, own in zip(data["products"][::2], data["products"][1::2], strict=True)
     ]
+    head = "function | shape | PyTorch's kernels | ours | times | PyTorch's call | ours | times"
     return section(
         f"Functions of rows and half precision, {device(data)}",
         name,
         "Functions of float32 rows: what the GPU works, by its own clock, and a call among many, which "
         "takes the host's time where that is longer: nothing waits for the GPU.",
-        table(
-            "function | shape | PyTorch's kernels | ours | times | PyTorch's call | ours | times", functions
-        ),
+        folded(f"{len(functions)} calls", table(head, functions)),
         'Products of (n, n) matrices in the mode, "normwise", beside PyTorch\'s own:',
-        table("dtype | n | PyTorch's | ours | times", products),
+        folded(f"{len(products)} products", table("dtype | n | PyTorch's | ours | times", products)),
     )
 
 
