@@ -197,7 +197,7 @@ def _correlated(
             products = _product(settings, array_of(rows), windows.written(piece).swapaxes(0, 1))
         parts.append(products.reshape(outputs, groups, -1, inputs))
     every = parts[0] if len(parts) == 1 else torch.cat(parts, 2)
-    result = every.permute(1, 0, 3, 2).reshape(groups * outputs, inputs, *kernel)
+    result = every.permute(1, 0, 3, 2).reshape(groups * outputs, inputs, *kernel).contiguous()
     return settings.note(result, partial(_add_correlated, windows, rows), (wide, narrow))
 
 
