@@ -34,9 +34,17 @@ def images():
     )
 
 
+def photographs():
+    return nn.Sequential(
+        *(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), nn.ConvTranspose2d(8, 4, 2), nn.Flatten()),
+        nn.Linear(64, 9),
+    )
+
+
 NETWORKS = {
     "language": (Language, lambda g: torch.randint(9, (8, 5), generator=g)),
     "images": (images, lambda g: torch.randn(8, 2, 5, generator=g)),
+    "photographs": (photographs, lambda g: torch.randn(8, 3, 6, 6, generator=g)),
 }
 
 
