@@ -64,13 +64,6 @@ counts here, and for expressions of whole arrays."""
 class _Compiler(Compiler):
     """What compiles functions that Python calls."""
 
-    library: type[JITCodeLibrary] = JITCodeLibrary
-
-    def compile_extra(self, function: Callable) -> CompileResult:
-        self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
-        self.state.library.enable_object_caching()
-        return super().compile_extra(function)
-
     def define_pipelines(self) -> list[Any]:
         """Leave out passes that find nothing here, and take a sixth of the time."""
         pipelines: list[Any] = super().define_pipelines()
@@ -83,7 +76,10 @@ class _Compiler(Compiler):
 class _Parts(_Compiler):
     """What compiles functions for compiled ones."""
 
-    library = _Part
+    def compile_extra(self, function: Callable) -> CompileResult:
+        self.state.library = _Part(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(function)
 
 
 PARTS: Any = {**INNER, "pipeline_class": _Parts}
