@@ -82,8 +82,8 @@ def _convolution_slope(
     if needed[0] and transposed:
         of_x = _applied(settings, g, weight, step, pad, pad, spread, groups)
     elif needed[0]:
-        of_each = zip(x.shape[2:], g.shape[2:], weight.shape[2:], step, pad, spread, strict=True)
-        extra = [n - ((m - 1) * s - 2 * p + d * (k - 1) + 1) for n, m, k, s, p, d in of_each]
+        least = _spread(g.shape[2:], step, pad, spread, weight.shape[2:])
+        extra = [n - m for n, m in zip(x.shape[2:], least, strict=True)]
         of_x = _turned(settings, g, weight, step, pad, spread, extra, groups)
     if needed[1]:
         wide, narrow = (g, x) if transposed else (x, g)
@@ -100,14 +100,30 @@ def _shape(
     stride, padding, dilation, extra = sizes
     if min(*stride, *dilation) < 1 or len(weight) % groups:
         return None
-    of_each = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, extra, strict=True)
+    given, kernel = x.shape[2:], weight.shape[2:]
     if transposed:
         outputs = weight.shape[1] * groups
-        lengths = [(n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, k, s, p, d, e in of_each]
+        lengths = [
+            n + e for n, e in zip(_spread(given, stride, padding, dilation, kernel), extra, strict=True)
+        ]
     else:
         outputs = weight.shape[0]
-        lengths = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in of_each]
+        lengths = _counted(given, padding, padding, kernel, stride, dilation)
     return (len(x), outputs, *lengths) if min(lengths) > 0 else None
+
+
+def _counted(
+    sizes: Sizes, before: Sizes, after: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes
+) -> list[int]:
+    """Return how many windows there are along each dimension, with zeros before and after."""
+    of_each = zip(sizes, before, after, kernel, stride, dilation, strict=True)
+    return [(n + b + a - d * (k - 1) - 1) // s + 1 for n, b, a, k, s, d in of_each]
+
+
+def _spread(sizes: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, kernel: Sizes) -> list[int]:
+    """Return the lengths of a transposed convolution: the least of which so many windows are counted."""
+    of_each = zip(sizes, stride, padding, dilation, kernel, strict=True)
+    return [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in of_each]
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -129,8 +145,7 @@ def _applied(
 ) -> Tensor:
     """Return the convolution of x, padded with zeros: (N, C, …) and (O, C/groups, K…) make (N, O, L…)."""
     kernel = weight.shape[2:]
-    sizes = zip(x.shape[2:], before, after, kernel, stride, dilation, strict=True)
-    lengths = [(n + b + a - d * (k - 1) - 1) // s + 1 for n, b, a, k, s, d in sizes]
+    lengths = _counted(x.shape[2:], before, after, kernel, stride, dilation)
     windows = WindowsOf(x, _asked(kernel, stride, dilation, before, lengths, groups), after)
     split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
     matrix = split.movedim(2, -1).flatten(2).transpose(1, 2)

@@ -55,16 +55,13 @@ class WindowsOf:
         """Return a piece, (rows, groups, places·C/groups); within `stream_of` the tensor."""
         if not self._x.is_cpu:
             return written_out(array_of(self._x), self.windows, piece)
-        views, (place, stop) = (
-            _views(self._x, self.windows)[slice(*piece.samples), slice(*piece.lines)],
-            piece.places,
-        )
-        groups, of_group = self.windows.groups, self._x.shape[-1] // self.windows.groups
-        if stop - place < self.places:
-            chosen = islice(product(*map(range, self.windows.kernel)), place, stop)
+        views = _views(self._x, self.windows)[slice(*piece.samples), slice(*piece.lines)]
+        groups, (start, stop) = self.windows.groups, piece.places
+        if stop - start < self.places:
+            chosen = islice(product(*map(range, self.windows.kernel)), start, stop)
             ends: list[tuple[Any, ...]] = [(..., *place, slice(None)) for place in chosen]
             views = torch.stack([views[end] for end in ends], -2)
-        return array_of(_copied(views).reshape(-1, groups, (stop - place) * of_group))
+        return array_of(_copied(views).reshape(-1, groups, (stop - start) * views.shape[-1]))
 
 
 def _padded(x: Tensor, before: Sizes, after: Sizes) -> Tensor:
