@@ -50,7 +50,7 @@ def pairs(name, n, dtype=np.float64):
         z = -np.log(2) + rng.uniform(-1e-9, 1e-9, n)
         x[1], y[1] = z, np.log1p(-np.exp(z))
         y.append(np.concatenate([rng.uniform(*ends, n // 4) for ends in ((-695, -0.7), (-691, -600))]))
-        lost = np.exp2(-rng.uniform(3, 19, len(y[-1])))  # bits, where the two cancel
+        lost = np.exp2(-rng.uniform(3, 30, len(y[-1])))  # bits, where the two cancel
         x.append(np.log1p(-np.exp(y[-1])) * (1 + rng.choice([-1, 1], len(lost)) * lost))
     elif name == "exp_minus":
         x[1], y[1] = rng.uniform(-700, 700, n), np.exp2(rng.uniform(-60, 8, n))
@@ -72,6 +72,12 @@ def pairs(name, n, dtype=np.float64):
         x, y = np.concatenate(x).astype(dtype), np.concatenate(y).astype(dtype)
     ordinary = np.isfinite(x) & np.isfinite(y) & (x != 0) & (y != 0)
     return x[ordinary], y[ordinary]
+
+
+def test_a_sum_of_exponentials_of_which_only_a_subnormal_word_would_be_left():
+    """The two cancel but for 17 bits, and the lower word of e**y is a multiple of 2**-1074."""
+    x, y = float.fromhex("-0x1.43f02d1056cecp-993"), float.fromhex("-0x1.5807a6a18a18dp+9")
+    assert float(ozaki.logaddexp(x, y)).hex() == "0x1.8e97037286fb7p-1012"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

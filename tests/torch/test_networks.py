@@ -159,6 +159,11 @@ def test_a_gradient_that_does_not_fit_is_refused(transposed, g):
             backward(torch.ones(g), x, weight, [3], *given)
 
 
+def test_groups_that_do_not_divide_the_outputs_are_refused_by_pytorch():
+    with everything(), pytest.raises(RuntimeError, match="divisible"):
+        F.conv2d(torch.ones(2, 2, 5, 5), torch.ones(3, 1, 3, 3), groups=2)
+
+
 def test_convolutions_of_no_samples():
     with everything():
         y, *gradients = with_gradients(
