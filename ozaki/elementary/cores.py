@@ -10,7 +10,7 @@ from typing import Any
 
 from multiword.rounding import two_sum
 from ozaki.elementary import pieces, tables, values
-from ozaki.elementary.tables import ASIN, ATAN, CBRT, COS, EXP, LOG, SIN
+from ozaki.elementary.tables import ASIN, ASINH, ATAN, CBRT, COS, EXP, LOG, SIN
 from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbits, where
 from ozaki.elementary.words import Number, Words, ordered_sum, two_product
 
@@ -27,7 +27,9 @@ class Machine(Words):
 
     def __init__(self, bits: int, of_single: bool = False) -> None:
         super().__init__(bits)
+        self.of_single = of_single
         self.doubts: list[Any] = []
+        self.ties: list[Any] = []
         self.most = 300 if of_single else 1900
         """The largest power of two of results, which are infinite far below."""
 
@@ -48,6 +50,15 @@ class Machine(Words):
     def doubtful(self, condition: Any) -> None:
         """Leave arguments for which a condition holds to a longer text."""
         self.doubts.append(condition)
+
+    def exact_root(self, root: Number, x: Number) -> None:
+        """Take the upper word of the root of two float32 numbers' squares for exact where its square is x.
+
+        It may be half way between two float32 numbers, which no digits tell; x is exact.
+        """
+        if self.last and self.of_single:
+            square, rest = two_product(root.hi, root.hi)
+            self.ties.append((square == x.hi) & (rest == x.lo))
 
     def balanced(self, a: Number, b: Number) -> Number:
         """Return a + b, and leave what loses many bits, because it is small, to a text that has more.
@@ -140,6 +151,28 @@ class Machine(Words):
         """Return log((1 + x)·2**octaves) of a number or value above -1."""
         x = self.number(x)
         return self._log(*two_sum(1.0, x.hi), x.lo, octaves)
+
+    def log_near_1(self, near: Any, x: Number, octaves: Any = 0) -> Number:
+        """Return log(1 + x) where a condition holds, log(x·2**octaves) elsewhere, by one reduction."""
+        s, t = two_sum(1.0, x.hi)
+        lo = 0.0 if x.lo is None else x.lo
+        u = where(near, lo, 0.0) if self.pairs else None
+        return self._log(where(near, s, x.hi), where(near, t, lo), u, octaves)
+
+    def log_of_sum(self, a: Number, b: Number, octaves: Any = 0) -> Number:
+        """Return log((a + b)·2**octaves) of numbers a >= b >= 0, a + b >= 1, one of which is of one word."""
+        s, t = ordered_sum(a.hi, b.hi)
+        u = b.lo if a.lo is None else a.lo
+        return self._log(s, t + u, None, octaves) if self.quick else self._log(s, t, u, octaves)
+
+    def asinh(self, x: Any) -> Number:
+        """Return log(x + √(1 + x²)) of a value x >= 0; near 0, where that loses bits, a series."""
+        huge, near_0 = x > 2.0**130, 2.0**-17 if self.quick else 2.0**-5
+        a = self.number(where(huge, 1.0, x))
+        root = self.where(huge, self.number(x), (a * a + 1.0).sqrt())
+        log = self.log_of_sum(root, self.number(where(huge, 0.0, x)), where(huge, 1, 0))
+        series = self.odd_series(self.number(where(x < near_0, x, near_0)), ASINH, near_0**2, self.bits)
+        return self.where(x < near_0, series, log)
 
     def _interval(self, s: Any) -> tuple[Any, Any, Any]:
         """Return m, n and the row of `logs`: s = m·2**n, 0.707 <= m < 1.415."""
@@ -356,9 +389,9 @@ class Machine(Words):
 
     # erf ----------------------------------------------------------------------------------------------
 
-    def erf_ratio(self, x: Any) -> Number:
-        """Return erf(x)/x for 0 <= x <= 6."""
-        return pieces.erf_ratio(self, x)
+    def erf(self, x: Any) -> Number:
+        """Return erf(x) for 0 <= x <= 6."""
+        return pieces.erf(self, x)
 
     def tail(self, x: Any, normal: bool) -> Number:
         """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x < 62."""

@@ -1,6 +1,6 @@
 """Texts as CUDA kernels: a trace is printed, one line an operation, and nothing is contracted.
 
-A kernel takes a number with each thread, by a function's first text, and where that leaves it undecided by
+A kernel takes two numbers with each thread, by a function's first text, and what that leaves undecided by
 the longer one. What even that leaves stays in `out` and has a bit in the flags; integers on the host take it.
 Whether there is any is the one thing that the host waits for: the kernel writes it to the host's own memory.
 Where the longer text is known to leave nothing, as of functions of one float32 number, nothing waits.
@@ -26,11 +26,15 @@ from ozaki.elementary.evaluate import Otherwise
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
-THREADS, BLOCKS = 256, 16
-"""Threads of a block, and blocks to a multiprocessor."""
+THREADS, EACH, BLOCKS = 256, 2, 64
+"""Threads of a block, numbers that each has at once, and blocks to a multiprocessor.
+
+Two numbers share what is loaded; three want too many registers. Fewer blocks leave some processors idle.
+"""
 
 _FLAGS = {False: ", unsigned* flags, unsigned* undecided", True: ""}
-"""Parameters, by whether the texts leave nothing undecided."""
+_GIVEN = {False: ", flags, undecided", True: ""}
+"""Parameters and arguments, by whether the texts leave nothing undecided."""
 
 _MOST_NEAR = 1 << 15
 """Bytes of a table's columns that a block copies to its shared memory."""
@@ -63,7 +67,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
         return
     cupy, free = import_cupy(), _free[out.data.device_id]
     undecided = taken(free, lambda: Readback(1, np.uint32))
-    flags = cupy.empty((out.size + 31) // 32, np.uint32)
+    flags = cupy.zeros((out.size + 31) // 32, np.uint32)
     _launch(name, False, x, out, flags, undecided.address)
     undecided.send()
     if (found := undecided.look())[0]:
@@ -80,7 +84,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
 
 def _launch(name: str, decided: bool, x: Sequence[Array], out: Array, *flags: Any) -> None:
     device = out.data.device_id
-    grid = min(_processors(device) * BLOCKS, -(-out.size // THREADS))
+    grid = min(_processors(device) * BLOCKS, -(-out.size // (EACH * THREADS)))
     arguments = (*x, out, np.int64(out.size), *flags)
     _kernel(name, out.dtype == np.float32, decided, device)((grid,), (THREADS,), arguments)
 
@@ -105,44 +109,53 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     kind, names = "float" if of_single else "double", "xy"[: quick.arguments]
     near = _near(quick)
     copies = "".join(_copy(key, quick.trace.tables[key], columns) for key, columns in near.items())
-    functions = device_function(quick, "quick", near=near) + device_function(longer, "longer", "__noinline__")
+    functions = device_function(quick, "quick", near=near) + device_function(longer, "longer")
 
-    def each(text: str, by: str = "") -> str:
-        return by.join(text.replace("@", x) for x in names)
+    of_block = "".join(f", {key}" for key in near)
 
-    given = each("widened(@)", ", ")
+    def each(text: str) -> str:
+        return "".join(text.replace("@", x) for x in names)
+
     return f"""{HEADER}{functions}
 #define DECIDED {int(decided)}
-extern "C" __global__
-void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[decided]}) {{
-  const long long step = (long long)gridDim.x * blockDim.x, last = DECIDED ? n : (n + 31) & ~31LL;
-  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-  {each(f"{kind} next_@ = i < n ? of_@[i] : 0; ")}
-  bool some = false;{copies}
-  for (; i < last; i += step) {{
-    {each(f"const {kind} @ = next_@; ")}
-    if (i + step < n) {{ {each("next_@ = of_@[i + step]; ")}}}  // memory takes longer than a text
-    bool doubt = false;
-    if (i < n) {{
-      double value;
-      doubt = quick({given}, value{"".join(f", {key}" for key in near)});
-      if (doubt) {{
-        double better;  // what a call writes to lies in memory: not the value of every number
-        doubt = longer({given}, better);
-        value = better;
-      }}
-      out[i] = !DECIDED && doubt ? x : {"canonical<float>(value)" if of_single else "value"};
-    }}
+// What the first text leaves in doubt, i-th of all: few numbers, so a call, which costs others no registers.
+__device__ __noinline__ double in_doubt({each("double @, ")}long long i{_FLAGS[decided]}) {{
+  double value;
+  if (longer({each("@, ")}value)) {{
 #if !DECIDED
-    unsigned doubts = __ballot_sync(0xFFFFFFFF, doubt);
-    if ((i & 31) == 0) flags[i >> 5] = doubts;
-    some |= doubt;
+    value = x;  // integers on the host take it
+    if (!atomicOr(flags + (i >> 5), 1u << (i & 31))) *undecided = 1;
 #endif
   }}
-#if !DECIDED
-  // The host's memory is far: a block writes to it once, if at all.
-  if (__syncthreads_or(some) && threadIdx.x == 0) *undecided = 1;
-#endif
+  return value;
+}}
+
+extern "C" __global__
+void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[decided]}) {{
+  const long long step = (long long)gridDim.x * {EACH * THREADS};
+  long long first = (long long)blockIdx.x * {EACH * THREADS} + threadIdx.x;
+  {each(f"{kind} next_@[{EACH}]; ")}
+  for (int k = 0; k < {EACH}; ++k) {{
+    const long long i = first + k * {THREADS};
+    {each("next_@[k] = i < n ? of_@[i] : 0; ")}
+  }}{copies}
+  for (; first < n; first += step) {{
+    {each(f"{kind} @[{EACH}]; ")}
+    double value[{EACH}];
+    bool doubt[{EACH}];
+    for (int k = 0; k < {EACH}; ++k) {{
+      const long long i = first + step + k * {THREADS};
+      {each("@[k] = next_@[k]; ")}
+      if (i < n) {{ {each("next_@[k] = of_@[i]; ")}}}  // memory takes longer than a text
+    }}
+    for (int k = 0; k < {EACH}; ++k) doubt[k] = quick({each("widened(@[k]), ")}value[k]{of_block});
+    for (int k = 0; k < {EACH}; ++k) {{
+      const long long i = first + k * {THREADS};
+      if (i >= n) break;
+      if (doubt[k]) value[k] = in_doubt({each("widened(@[k]), ")}i{_GIVEN[decided]});
+      out[i] = {"canonical<float>(value[k])" if of_single else "value[k]"};
+    }}
+  }}
 }}
 """
 
@@ -160,8 +173,8 @@ def _copy(key: str, table: np.ndarray, columns: Sequence[int]) -> str:
 
 
 def _stride(columns: Sequence[int]) -> int:
-    """Return how far apart rows lie in shared memory: few words, or an odd number, meet most banks."""
-    return len(columns) if len(columns) <= 4 else len(columns) | 1
+    """Return how far apart rows lie in shared memory: few words, or pairs, an odd number, meet most banks."""
+    return len(columns) if len(columns) <= 4 else 2 * (-(-len(columns) // 2) | 1)
 
 
 def _near(program: Program) -> dict[str, list[int]]:

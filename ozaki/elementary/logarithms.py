@@ -115,10 +115,11 @@ def acosh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 
 @function(1.0, LARGEST, below(1.0, nan), above(LARGEST), at(1.0, 0.0))
 def _acosh(m, x):
-    """log1p(w + √(w² + 2w)), w = x - 1; log 2x where x is huge."""
+    """log(x + √(x² - 1)); log 2x where x is huge."""
     huge = x > 2.0**130
-    w = m.number(m.where(huge, 2.0, x)) - 1.0
-    return m.log1p(m.where(huge, m.number(x), w + (w * w + w + w).sqrt()), m.where(huge, 1, 0))
+    a = m.number(m.where(huge, 2.0, x))
+    root = (a * a).plus_smaller(-1.0).sqrt()
+    return m.log_of_sum(m.number(x), m.where(huge, m.number(0.0), root), m.where(huge, 1, 0))
 
 
 @elementary
@@ -135,12 +136,8 @@ def asinh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 
 @function(-LARGEST, LARGEST, above(LARGEST), below(-LARGEST, -inf), identity_near_0)
 def _asinh(m, x):
-    """log1p(a + a² / (1 + √(1 + a²))), a = |x|; log 2a where that is huge."""
-    huge = abs(x) > 2.0**130
-    a = m.number(m.where(huge, 1.0, abs(x)))
-    square = a * a
-    sum_ = a + square / (1.0 + (1.0 + square).sqrt())
-    return with_sign(m, x, m.log1p(m.where(huge, m.number(abs(x)), sum_), m.where(huge, 1, 0)))
+    """log(a + √(1 + a²)), a = |x|; near 0 a series."""
+    return with_sign(m, x, m.asinh(abs(x)))
 
 
 @elementary
@@ -186,11 +183,9 @@ def logit(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 def _logit(m, x):
     """log(x / (1 - x)); near 1/2 log1p((2x - 1) / (1 - x))."""
     small = x < 2.0**-900
-    lift = m.number(m.where(small, x * 2.0**200, x))
-    other = 1.0 - m.number(x)
     middle = abs(x - 0.5) < 0.25
-    near = m.log1p(m.where(middle, (m.number(x) - 0.5).times_power(m.power(1)) / other, m.number(0.5)))
-    return m.where(middle, near, m.log(lift / other, m.where(small, -200, 0)))
+    above = m.where(middle, 2.0 * (x - 0.5), m.where(small, x * 2.0**200, x))  # without an error
+    return m.log_near_1(middle, m.number(above) / (1.0 - m.number(x)), m.where(small, -200, 0))
 
 
 @elementary

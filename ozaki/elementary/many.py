@@ -37,6 +37,9 @@ class Many:
     def doubtful(self, condition: Any) -> None:
         """Nothing is."""
 
+    def exact_root(self, root: Big, x: Big) -> None:
+        """All digits are."""
+
     def where(self, condition: bool, a: Any, b: Any) -> Any:
         return a if condition else b
 
@@ -69,6 +72,17 @@ class Many:
         x = self.number(x)
         return digits.log((Big.of(x, 2 * self.bits) + 1).scaled(octaves)) if octaves else digits.log1p(x)
 
+    def log_near_1(self, near: bool, x: Big, octaves: int = 0) -> Big:
+        return self.log1p(x) if near else self.log(x, octaves)
+
+    def log_of_sum(self, a: Big, b: Big, octaves: int = 0) -> Big:
+        return self.log1p(a - 1 + b, octaves)
+
+    def asinh(self, x: Any) -> Big:
+        a = self.number(x)
+        square = a * a
+        return digits.log1p(a + square / ((square + 1).sqrt() + 1))
+
     def log_of_squares(self, a: float, b: float, octaves: int = 0) -> tuple[Big, int]:
         less = Fraction(a) ** 2 + Fraction(b) ** 2 - 1
         if not octaves and abs(less) < 0.75:
@@ -98,8 +112,8 @@ class Many:
 
     angle_on_circle = atan
 
-    def erf_ratio(self, x: Any) -> Big:
-        return digits.erf(self.number(x)) / x
+    def erf(self, x: Any) -> Big:
+        return digits.erf(self.number(x))
 
     def tail(self, x: Any, normal: bool) -> Big:
         x = self.number(x)

@@ -18,6 +18,7 @@ from ozaki.elementary.record import (
     lifted,
     same,
     sigmoid_of,
+    with_sign,
     zero,
 )
 
@@ -34,12 +35,11 @@ def erf(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("erf", x, out=out, where=where)
 
 
-@function(-inf, inf, zero)
+@function(-inf, inf, zero, loss=(0, 2, 0))
 def _erf(m, x):
-    """x times a smooth function of x² up to 6, from where on it rounds to 1."""
-    a = bounded(m, x, 6.0)
-    factor, shift = lifted(m, m.where(x < 0.0, -a, a))
-    return m.erf_ratio(a) * factor, shift
+    """erf of |x|, up to 6, from where on it rounds to 1."""
+    a, shift = lifted(m, bounded(m, x, 6.0))  # what is tiny is proportional to x
+    return with_sign(m, x, m.erf(a)), shift
 
 
 @elementary

@@ -1,12 +1,13 @@
-"""Smooth functions by polynomials around the centres of intervals: erf and its tails.
+"""erf and its tails by Taylor's polynomials around the centres of intervals.
 
 Taylor coefficients come from the functions' differential equations, in many digits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,35 +15,13 @@ import numpy as np
 from ozaki.elementary import digits
 from ozaki.elementary.digits import Big
 from ozaki.elementary.tables import fraction, words
-from ozaki.elementary.values import bits, nearest, take
+from ozaki.elementary.values import bits, fma, nearest, take
 from ozaki.elementary.words import Number, Words
 
-ERF_STEPS, ERF_END = 16, 6
+ERF_STEPS, ERF_END = 128, 6
 TAIL_OCTAVES, TAIL_SPLIT = 6, 32
 TERMS = 30
 _BITS = 700  # recurrences lose some 200
-
-
-def _erf_ratio(c: Fraction) -> list[Big]:
-    """Return Taylor's coefficients at c of erf(x)/x."""
-    zero, one = Big(0, 0, _BITS), Big.of(1, _BITS)
-    scale = (4 * one / digits.pi(_BITS)).sqrt()
-    if c == 0:
-        series, term = [], scale
-        for j in range(TERMS):
-            series += [term / (2 * j + 1), zero]
-            term = -term / (j + 1)
-        return series[:TERMS]
-    at = Big.of(c, _BITS)
-    density = [scale * digits.exp(-(at * at))]
-    for j in range(TERMS):
-        before = density[j - 1] if j else zero
-        density.append(-(at * density[j] + before) * 2 / (j + 1))
-    erf = [digits.erf(at)] + [density[j] / (j + 1) for j in range(TERMS)]
-    ratio: list[Big] = []
-    for j in range(TERMS):
-        ratio.append((erf[j] - (ratio[-1] if j else zero)) / at)
-    return ratio
 
 
 def _tail(c: Fraction, normal: bool) -> list[Big]:
@@ -80,10 +59,33 @@ def _rows(
 
 
 @cache
-def erf_ratios() -> tuple[np.ndarray, list[Fraction]]:
-    """Coefficients of erf(x)/x for 0 <= x <= ERF_END, at multiples of 1/ERF_STEPS."""
-    centres = [Fraction(i, ERF_STEPS) for i in range(ERF_STEPS * ERF_END + 1)]
-    return _rows(centres, [Fraction(1, 2 * ERF_STEPS)] * len(centres), _erf_ratio)
+def erfs() -> np.ndarray:
+    """erf(c) and 2/√π·exp(-c²), each in two words, at multiples c of 1/ERF_STEPS."""
+    scale = (4 / digits.pi(_BITS)).sqrt()
+    centres = [Big.of(Fraction(i, ERF_STEPS), _BITS) for i in range(ERF_STEPS * ERF_END + 1)]
+    pairs = [(digits.erf(c), scale * digits.exp(-(c * c))) for c in centres]
+    return np.array([[w for x in pair for w in words(fraction(x), 2)] for pair in pairs])
+
+
+@cache
+def _erf_terms() -> list[tuple[float, list[Fraction]]]:
+    """What the term of each d_j is of erf, at most, and d_j/(j + 1): d_(j+1) = -2·(c·d_j + d_(j-1))/(j + 1).
+
+    d_j·j!·(-1)**j is Hermite's polynomial of c: in c² from the first coefficient on, times c where j is odd.
+    """
+    table, h = erfs(), 0.5 / ERF_STEPS
+    c = np.arange(len(table)) / ERF_STEPS
+    least = np.where(c == 0.0, table[:, 2] * h, table[:, 0] - table[:, 2] * h)
+    size, smaller = np.ones(len(c)), np.zeros(len(c))
+    row, before, terms = [Fraction(1)], [Fraction(0)], []
+    for j in range(TERMS):
+        bound = np.max(abs(size) * table[:, 2] * h ** (j + 1) / (j + 1) / least)
+        terms.append((float(bound), [x / (j + 1) for x in row]))
+        size, smaller = -2.0 * (c * size + smaller) / (j + 1), size
+        shifted = row if j % 2 == 0 else [Fraction(0), *row]  # times c
+        longer = [*before, *[Fraction(0)] * (len(shifted) - len(before))]
+        row, before = [-2 * (a + b) / (j + 1) for a, b in zip(shifted, longer, strict=True)], row
+    return terms
 
 
 @cache
@@ -107,10 +109,28 @@ def _piece(m: Words, name: str, table: np.ndarray, bounds: list[Fraction], x: An
     return m.polynomial(z, terms, 1.0, m.bits)
 
 
-def erf_ratio(m: Words, x: Any) -> Number:
-    """Return erf(x)/x for values 0 <= x <= 6."""
-    _, i = nearest(x * float(ERF_STEPS))
-    return _piece(m, "erf_ratios", *erf_ratios(), x, i)
+def erf(m: Words, x: Any) -> Number:
+    """Return erf(c + h) = erf(c) + 2/√π·exp(-c²)·h·Σ d_j(c)/(j + 1)·h**j, for values 0 <= x <= 6."""
+    n, i = nearest(x * float(ERF_STEPS))
+    c = n * (1 / ERF_STEPS)
+    h, square, table = Number(m, x - c), c * c, erfs()
+    known, slope = m.row("erfs", table, i, 0), m.row("erfs", table, i, 2)
+
+    def term(j: int, row: list[Fraction]) -> Callable[[Words], Number]:
+        def at_c(words: Words) -> Number:
+            exact = [(float(abs(x)), partial(Words.number, x=x)) for x in [*row, Fraction(0)]]
+            d = words.polynomial(words.number(square), exact, ERF_END**2, max(words.bits, 53))
+            return d * c if j % 2 else d
+
+        return at_c
+
+    terms = [(bound, term(j, row)) for j, (bound, row) in enumerate(_erf_terms())]
+    if m.bits > 90:
+        return known.plus_smaller(slope * (h * m.polynomial(h, terms, 1.0, m.bits)))
+    # The terms from h² on are less than 2**-16 of erf: one float64 number is enough for them.
+    rest = Words(0).polynomial(h, terms[1:], 1.0, min(m.bits - 16, 53)).hi
+    step = m.number(h.hi, h.hi * h.hi * rest) if m.pairs else m.number(fma(h.hi * h.hi, rest, h.hi))
+    return known.plus_product(slope, step).tidy()
 
 
 def tail(m: Words, x: Any, normal: bool) -> Number:

@@ -86,27 +86,27 @@ def _to_single(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     if e is not None:  # beyond such powers of two results are 0 or Inf
         unit = power(where(e > 300, 300, where(e < -300, -300, e)))
     hi = x.hi if e is None else x.hi * unit
-    if e is None and not m.pairs:
-        return hi, _near_middle(hi, error)
     if not m.pairs:
-        margin = abs(hi) * error
-        result = single(hi - margin)  # of -0, too
-        return result, result != single(hi + margin)
+        return hi, _near_middle(hi, error)
     lo = 0.0 if x.lo is None else x.lo if e is None else x.lo * unit
     margin = abs(hi) * error
     result = single(_odd_sum(hi, lo + margin))
     undecided = result != single(_odd_sum(hi, lo - margin))
+    for tie in m.ties:
+        result, undecided = where(tie, hi, result), undecided & ~tie
     return where(result == 0.0, x.hi * 0.0, result), undecided
 
 
 def _near_middle(x: Any, error: float) -> Any:
-    """Return whether x may be on the other side of a middle of two float32 numbers, or is subnormal there.
+    """Return whether x may be on the other side of a middle of two float32 numbers.
 
-    Such a middle has a 1 and zeros in the last 29 bits. An error is less than so many times 2**53 units.
+    Such a middle has a 1 and zeros in the last 29 bits; of a subnormal number, after the smallest normal one
+    has been added to it. An error is less than so many times 2**53 units.
     """
     units = int(error * 2.0**53)
-    near = ((bits(x) + (units - (1 << 28))) & ((1 << 29) - 1)) <= 2 * units
-    return near | (abs(x) < 2.0**-126)
+    magnitude = abs(x)
+    placed = where(magnitude < 2.0**-126, magnitude + 2.0**-126, x)
+    return ((bits(placed) + (units - (1 << 28))) & ((1 << 29) - 1)) <= 2 * units
 
 
 def _odd_sum(a: Any, b: Any) -> Any:

@@ -36,6 +36,8 @@ ATAN = [Fraction((-1) ** j, 2 * j + 1) for j in range(40)]
 """atan(z) / z, in z²."""
 ASIN = [Fraction(comb(2 * j, j), 4**j * (2 * j + 1)) for j in range(40)]
 """asin(z) / z, in z²."""
+ASINH = [(-1) ** j * c for j, c in enumerate(ASIN)]
+"""asinh(z) / z, in z²."""
 CBRT = [Fraction(1)]
 for _j in range(60):
     CBRT.append(CBRT[-1] * (Fraction(1, 3) - _j) / (_j + 1))

@@ -61,7 +61,10 @@ def _hypot(m, x, y):
     large, small = by_size(m, x, y)
     scale, e = even_scale(m, large)
     large, small = m.number(large).times_power(scale), m.number(small).times_power(scale)
-    return (large * large).plus_smaller(small * small).sqrt(), e
+    squares = (large * large).plus_smaller(small * small)
+    root = squares.sqrt()
+    m.exact_root(root, squares)
+    return root, e
 
 
 @elementary

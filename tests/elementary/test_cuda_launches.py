@@ -53,18 +53,18 @@ def launched(monkeypatch):
                 return
             flags, undecided = arguments[-2:]
             bits = np.packbits(np.pad(doubt, (0, -n % 32)), bitorder="little")
-            flags.view(np.uint8)[:] = bits
+            flags.view(np.uint8)[:] |= bits
             undecided[0] |= doubt.any()
 
         return run
 
-    def empty(shape, dtype):
-        return np.full(shape, -1).astype(dtype).view(DeviceArray)  # memory as it comes
+    def zeros(shape, dtype):
+        return np.zeros(shape, dtype).view(DeviceArray)
 
     def flatnonzero(x):
         return np.flatnonzero(x).view(DeviceArray)
 
-    there = SimpleNamespace(empty=empty, asarray=np.asarray, flatnonzero=flatnonzero)
+    there = SimpleNamespace(zeros=zeros, asarray=np.asarray, flatnonzero=flatnonzero)
     monkeypatch.setattr(DeviceArray, "get", lambda x: np.asarray(x), raising=False)
     monkeypatch.setattr(cuda, "import_cupy", lambda: there)
     monkeypatch.setattr(cuda, "Readback", Written)

@@ -68,12 +68,15 @@ def test_what_float32_is_rounded_to_is_so_for_every_number_within_the_error():
     rng, error = np.random.default_rng(3), 2.0**-45
     middles = rng.uniform(1, 2, 4000).astype(np.float32).astype(np.float64) + 2.0**-24
     middles[:1000] = np.nextafter(np.float32(2), np.float32(1)) + 2.0**-24
+    middles[3000:] = (rng.integers(0, 2 ** rng.integers(1, 24, 1000)) + 0.5) * 2.0**-149  # subnormal ones
     x = middles * (1 + rng.uniform(-3, 3, 4000) * error) * rng.choice([-1, 1], 4000)
     undecided = _near_middle(x, error)
     for value, doubt in zip(x, undecided, strict=True):
         assert doubt or np.float32(value * (1 - error)) == np.float32(value * (1 + error))
-    assert 0.2 < undecided.mean() < 0.9
-    assert _near_middle(np.array([2.0**-127, 0.0]), error).all()
+    assert 0.2 < undecided[:3000].mean() < 0.9
+    assert undecided[3000:].mean() > 0.9  # whose error is taken for that of the smallest normal number
+    assert _near_middle(rng.uniform(0, 2.0**-126, 4000), error).mean() < 0.01
+    assert not _near_middle(np.array([2.0**-127, 0.0, -0.0]), error).any()
 
 
 def nearly_multiples(step):
