@@ -57,15 +57,14 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
         return None
     if forced.value is not None:
         return None
-    if options and not (
-        options.keys() <= {"accuracy", "out"} and isinstance(options.get("accuracy", ""), str)
-    ):
+    usual = options.keys() <= {"accuracy", "out", "request"} and isinstance(options.get("accuracy", ""), str)
+    if not usual:
         return None
     x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()
     if not device == x.device_id == y.device_id:
         return None
     of_a, of_b = (a.dtype, a.shape, a.strides, x.ptr % 16), (b.dtype, b.shape, b.strides, y.ptr % 16)
-    return name, options.get("accuracy"), (threading.get_ident(), device), of_a, of_b
+    return name, options.get("accuracy"), options.get("request"), (threading.get_ident(), device), of_a, of_b
 
 
 def _answered(question: cache.Question, a: Any, b: Any, out: Array | None) -> Array | None:

@@ -56,6 +56,7 @@ def _kernels() -> Iterator[tuple[str, Callable[..., Any]]]:
         for name in (f"{base}{dot}{overload}", f"{base}_{dot}{overload}"):
             kernel = torch.library.get_kernel(f"aten::_foreach_{name}", device)
             yield name, partial(kernel.call_boxed, keys)
+    yield "copy_", partial(torch.library.get_kernel("aten::_foreach_copy_", device).call_boxed, keys)
 
 
 _NATIVE = dict(_kernels())
@@ -88,27 +89,41 @@ def _between(in_place: bool, x: Any, y: Any, weight: Any) -> Any:
 
 
 def _norms(in_place: bool, tensors: Sequence[Tensor], order: Any = 2) -> Any:
-    """Return norms; small tensors of one size are rows of a matrix."""
+    """Return norms; small tensors are rows of a matrix, with zeros behind them, which add nothing."""
     if order != 2:
         return NotImplemented
-    alike: dict[int, list[int]] = {}
+    norms, alike = list[Any](tensors), dict[int, list[int]]()
     for place, x in enumerate(tensors):
-        alike.setdefault(x.numel(), []).append(place)
-    norms = list[Any](tensors)
-    for size, places in alike.items():
-        some = [tensors[place] for place in places]
-        if 0 < size <= SMALL and len(some) > 1:
-            rows = torch.stack([x.reshape(-1) for x in some])
-            found: Sequence[Tensor] = torch.linalg.vector_norm(rows, dim=1).unbind()
-        else:
-            found = [torch.linalg.vector_norm(x) for x in some]
-        for place, norm in zip(places, found, strict=True):
-            norms[place] = norm
+        alike.setdefault(_width(x.numel()), []).append(place)
+    for width, places in alike.items():
+        at_once = max(1, MOST // width)
+        for some in (places[i : i + at_once] for i in range(0, len(places), at_once)):
+            if width <= SMALL and len(some) > 1:
+                rows = _rows([tensors[place] for place in some], width)
+                found: Sequence[Tensor] = torch.linalg.vector_norm(rows, dim=1).unbind()
+            else:
+                found = [torch.linalg.vector_norm(tensors[place]) for place in some]
+            for place, norm in zip(some, found, strict=True):
+                norms[place] = norm
     return norms
 
 
-SMALL = 2**20
-"""Numbers of a tensor that a GPU reads, and copies, sooner than it is told to."""
+SMALL, MOST = 2**20, 2**24
+"""Numbers of a tensor that a GPU reads, and copies, sooner than it is told to; and of all that are copied."""
+
+
+def _width(size: int) -> int:
+    """Return the length of the rows that a tensor of so many numbers is one of: a power of 4."""
+    return 4 ** max(5, -(-(size - 1).bit_length() // 2))
+
+
+def _rows(tensors: Sequence[Tensor], width: int) -> Tensor:
+    """Return tensors as rows of a matrix, with zeros behind them."""
+    rows = tensors[0].new_zeros(len(tensors) * width)
+    parts = [size for x in tensors for size in (x.numel(), width - x.numel())]
+    _NATIVE["copy_"](list(rows.split(parts)[::2]), [x.view(-1) for x in tensors])
+    return rows.view(-1, width)
+
 
 _OTHERWISE: dict[str, Callable[..., Any]] = {
     f"addc{operation}.{overload}": partial(_plus, operation, overload)
@@ -122,12 +137,7 @@ def _together(in_place: bool, arguments: Sequence[Any]) -> bool:
     """Return whether an operator of lists has the results of single tensors, computed in any order."""
     given = [x for x in arguments if isinstance(x, list | tuple)]
     lists = [x for x in given if any(isinstance(value, Tensor) for value in x)]
-    if (
-        not lists
-        or any(len(x) != len(lists[0]) for x in given)
-        or not _on_one_gpu(lists)
-        or not _alike(lists)
-    ):
+    if not lists or any(len(x) != len(lists[0]) for x in given) or not _alike(lists):
         return False
     others = [x for x in arguments if not isinstance(x, list | tuple)]
     others += [value for x in given for value in x if not isinstance(value, Tensor)]
@@ -143,20 +153,19 @@ def _is_number(x: Any, like: Tensor) -> bool:
     return isinstance(x, int | float) and not torch.finfo(like.dtype).max < abs(x) < math.inf
 
 
-def _on_one_gpu(lists: Sequence[Sequence[Any]]) -> bool:
-    """Return whether lists have tensors alone, all on the same GPU."""
-    if not all(isinstance(x, Tensor) for tensors in lists for x in tensors):
-        return False
-    return lists[0][0].is_cuda and len({x.get_device() for tensors in lists for x in tensors}) == 1
+def _on_one_gpu(tensors: Sequence[Tensor]) -> bool:
+    return tensors[0].is_cuda and len(set(map(Tensor.get_device, tensors))) == 1
 
 
-def _alike(lists: Sequence[Sequence[Tensor]]) -> bool:
-    """Return whether tensors are of one float dtype, have axes, shapes that agree, and no gaps in memory."""
-    shapes, dtype = [x.shape for x in lists[0]], lists[0][0].dtype
-    if dtype not in (torch.float32, torch.float64) or not all(shapes):
-        return False
+def _alike(lists: Sequence[Sequence[Any]]) -> bool:
+    """Return whether all are tensors of one GPU and float dtype, have axes, and no gaps; and shapes agree."""
     every = [x for tensors in lists for x in tensors]
-    if not all(x.dtype is dtype and x.is_contiguous() for x in every):
+    if not all(issubclass(kind, Tensor) for kind in set(map(type, every))):
+        return False
+    shapes, dtype = [x.shape for x in lists[0]], every[0].dtype
+    if dtype not in (torch.float32, torch.float64) or not all(shapes) or not _on_one_gpu(every):
+        return False
+    if len({x.dtype for x in every}) > 1 or not all(map(Tensor.is_contiguous, every)):
         return False
     return all([x.shape for x in tensors] == shapes for tensors in lists[1:])
 

@@ -19,6 +19,7 @@ from multiword.runtime.arrays import Array, is_cupy, put_one_nan
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
 from ozaki.execution.executors import multiply
+from ozaki.execution.repeated import product_again
 from ozaki.execution.stacks import multiply_stacks
 from ozaki.integers import integer_matmul
 from ozaki.product.factor import Factor
@@ -143,6 +144,12 @@ def multiplied_arrays(left: Array, right: Array, request: Request) -> Array:
     """Return the product of two matrices, or those of two stacks."""
     if left.ndim == 3:
         return multiply_stacks(left, right, request)
+    if is_cupy(left):
+        return product_again(_multiplied, left, right, {"request": request})
+    return _multiplied(left, right, request)
+
+
+def _multiplied(left: Array, right: Array, request: Request) -> Array:
     return multiply(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
 
 

@@ -156,13 +156,15 @@ def test_lists_of_other_lengths_are_refused(monkeypatch, numbers):
         lists.one_by_one("_foreach_mul.ScalarList")(active(), [torch.ones(2), torch.ones(3)], numbers)
 
 
-def test_norms_of_small_tensors_of_one_size_are_of_rows(monkeypatch):
-    """Two of six numbers, in other shapes, and three of five; others, and large ones, alone."""
-    shapes = [(3, 2), (5,), (6,), (0, 3), (5, 1), (7,), (20,), (1, 5), (20,)]
+@pytest.mark.parametrize(("most", "alone"), [(2**24, 2), (2**12, 4)])
+def test_norms_of_small_tensors_are_of_rows(monkeypatch, most, alone):
+    """Six of up to 1024 numbers, as many at once as may be copied; two of up to 4096; two large ones alone."""
+    shapes = [(3, 2), (5,), (0, 3), (1025,), (32, 32), (70, 70), (20,), (4096,), (5, 1), (20_000,)]
     tensors, found = [drawn(*shape, seed=i) for i, shape in enumerate(shapes)], []
-    monkeypatch.setattr(lists, "SMALL", 19)
+    monkeypatch.setattr(lists, "SMALL", 4096)
+    monkeypatch.setattr(lists, "MOST", most)
     compute = lists.one_by_one("_foreach_norm.Scalar")
-    for on_one, made in ((False, 9), (True, 6)):
+    for on_one, made in ((False, len(shapes)), (True, 2 + alone)):
         monkeypatch.setattr(lists, "_on_one_gpu", lambda _, on_one=on_one: on_one)
         with everything() as calls:
             found.append(bits(*compute(active(), tensors, 2.0)))
