@@ -178,8 +178,8 @@ class Struct(ctypes.Structure):
         return f'\nstatic_assert(sizeof({name}) == {ctypes.sizeof(cls)}, "{name}");\n'
 
 
-def pointers(*arrays: Array | None) -> list[Any]:
-    """Return what a kernel takes for pointers: the arrays, and null for None.
+def pointers(*arrays: Array | np.uint64 | None) -> list[Any]:
+    """Return what a kernel takes for pointers: arrays, or their addresses, and null for None.
 
     >>> pointers(None)
     [np.uint64(0)]

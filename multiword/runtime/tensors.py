@@ -28,6 +28,14 @@ def array_of(tensor: Any) -> Array:
     return _in_place(tensor)
 
 
+def address_of(tensor: Any) -> Any:
+    """Return where a contiguous tensor lies, for a kernel (`kernels.pointers`), a tenth of an array's time.
+
+    It is no negative view. Whoever asks keeps it until the kernel is queued.
+    """
+    return None if tensor is None else np.uint64(tensor.data_ptr())
+
+
 def tensor_of(array: Any) -> Any:
     """Return a tensor in the memory of a NumPy array or scalar, or of a CuPy result that PyTorch allocated.
 

@@ -83,7 +83,7 @@ def standardized_channels(
 ) -> Standardized | None:
     """Return channels standardized, times their weights, plus their biases; None as `standardized_rows`.
 
-    Averages are moved: written to.
+    Averages are moved: written to. All but x may be addresses of contiguous arrays.
     """
     if not _on_device(x):
         return None
@@ -97,7 +97,8 @@ def channel_slopes(
     """Return the derivatives of x, of weights, Σ g·y, and of biases, Σ g, for those of results, g.
 
     Of h = g·weight and y = (x − mean)·scale, or x itself where there are no means, that of x is (h − Σ h/n −
-    y·(Σ h·y/n))·scale, all operations rounded. None as `standardized_rows`.
+    y·(Σ h·y/n))·scale, all operations rounded. All but g and x may be addresses of contiguous arrays. None as
+    `standardized_rows`.
     """
     if not _on_device(g) or not _on_device(x):
         return None

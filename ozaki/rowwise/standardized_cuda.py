@@ -6,7 +6,7 @@ Nothing waits for the GPU: where a rounding is open a sum is taken again, with n
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,9 @@ _PARTS, _LEAST_PART, _BLOCKS = 8, 4096, 16
 
 _SUM = 3
 """float64 numbers of a sum of a part."""
+
+_KINDS = 1 << 10
+"""Of arrays, by their shapes, of which is kept how their channels are divided."""
 
 
 class Averages(NamedTuple):
@@ -91,14 +94,23 @@ def slopes(
 def _launches(x: Array, file: str, **given: Array | None) -> tuple[ChannelShape, Any]:
     """Return how channels are divided, and what launches a kernel of a file, which is told what is given."""
     refuse_captures("norms of channels")
-    samples, channels, length = x.shape
-    team, parts, size = division(channels, samples * length)
-    shape = ChannelShape(samples=samples, channels=channels, length=length, parts=parts, size=size)
+    return _launches_of(
+        x.shape, file, tuple((name, a is not None) for name, a in given.items()), x.data.device_id
+    )
+
+
+@lru_cache(_KINDS)
+def _launches_of(
+    size: tuple[int, int, int], file: str, options: tuple[tuple[str, bool], ...], device: int
+) -> tuple[ChannelShape, Any]:
+    samples, channels, length = size
+    team, parts, of_part = division(channels, samples * length)
+    shape = ChannelShape(samples=samples, channels=channels, length=length, parts=parts, size=of_part)
     blocks = min(channels * parts, _BLOCKS * (_TEAMS[-1] // team) * multiprocessors())
-    by_value, options = shape.value, tuple((name, a is not None) for name, a in given.items())
+    by_value = shape.value
 
     def launch(name: str, *arguments: Any) -> None:
-        kernel = _kernel(file, name, team, options, x.data.device_id)
+        kernel = _kernel(file, name, team, options, device)
         kernel((blocks,), (team,), (*arguments, by_value))
 
     return shape, launch

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from multiword.runtime.tensors import address_of, array_of, stream_of, tensor_of
 from ozaki.elementary.api import apply
 from ozaki.rowwise.standardized import (
     NO_AVERAGES,
@@ -164,15 +164,17 @@ def _normalized_on_gpu(
     """Return the same by kernels, which move the averages, too; None for what they are not for."""
     if x.is_cpu or not all(t is None or t.is_contiguous() for t in averages[:2]):
         return None
-    moving = Averages(_array(averages.mean), _array(averages.variance), averages.share)
-    found = standardized_channels(array_of(x), eps, _array(weight), _array(bias), moving)
+    weight, bias = _contiguous(weight), _contiguous(bias)
+    moving = Averages(address_of(averages.mean), address_of(averages.variance), averages.share)
+    found = standardized_channels(array_of(x), eps, address_of(weight), address_of(bias), moving)
     if found is None:
         return None
     return tensor_of(found.y), tensor_of(found.mean), tensor_of(found.scale)
 
 
-def _array(t: Tensor | None) -> Any:
-    return None if t is None else array_of(t.contiguous())
+def _contiguous(t: Tensor | None) -> Tensor | None:
+    """Return a tensor that lies as its numbers are."""
+    return t if t is None or (t.is_contiguous() and not t.is_neg()) else t.resolve_neg().contiguous()
 
 
 def normalized_rows(
@@ -210,7 +212,9 @@ def _slopes(
     if g.is_cpu:
         return None
     with stream_of(g):
-        found = channel_slopes(_array(g), _array(x), _array(weight), _array(mean), _array(scale))
+        of_channels = [_contiguous(t) for t in (weight, mean, scale)]
+        arrays = [array_of(t.contiguous()) for t in (g, x)]
+        found = channel_slopes(*arrays, *map(address_of, of_channels))
         return None if found is None else tuple(map(tensor_of, found))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 
@@ -19,7 +20,12 @@ def most_at_once(device: torch.device) -> int:
     """Return the most elements that are gathered at once on a device."""
     if device.type == "cpu":
         return GATHERED
-    return max(GATHERED, torch.cuda.get_device_properties(device).total_memory >> 10)
+    return max(GATHERED, _memory(device) >> 10)
+
+
+@cache  # to ask takes as long as to launch a kernel
+def _memory(device: torch.device) -> int:
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def each_dimension(sizes: Sizes, dims: int) -> Sizes:

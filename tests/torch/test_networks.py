@@ -1,7 +1,5 @@
 """Layers of networks in a mode of everything: exact sums, for any threads, cuts and chunks."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -71,7 +69,7 @@ def test_convolutions_of_integers_are_exact(ndim, transposed, of, monkeypatch):
 def test_windows_take_a_small_share_of_a_gpus_memory(gigabytes, monkeypatch):
     """Of float32 a 256th, but never less than on a CPU."""
     total = gigabytes * 10**9
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=total))
+    monkeypatch.setattr(sizes, "_memory", lambda _: total)
     most = sizes.most_at_once(torch.device("cuda"))
     assert most >= sizes.most_at_once(torch.device("cpu")) == sizes.GATHERED
     assert most == sizes.GATHERED or total / 300 < 4 * most <= total / 256

@@ -158,7 +158,7 @@ def test_lists_of_other_lengths_are_refused(monkeypatch, numbers):
 
 @pytest.mark.parametrize(("most", "alone"), [(2**24, 2), (2**12, 4)])
 def test_norms_of_small_tensors_are_of_rows(monkeypatch, most, alone):
-    """Six of up to 1024 numbers, as many at once as may be copied; two of up to 4096; two large ones alone."""
+    """Six of up to 1024 numbers, as many at once as may be copied; two of up to 4096; large ones alone."""
     shapes = [(3, 2), (5,), (0, 3), (1025,), (32, 32), (70, 70), (20,), (4096,), (5, 1), (20_000,)]
     tensors, found = [drawn(*shape, seed=i) for i, shape in enumerate(shapes)], []
     monkeypatch.setattr(lists, "SMALL", 4096)
