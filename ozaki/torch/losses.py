@@ -117,9 +117,35 @@ def _nll(
     settings: Settings, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor] | None:
     """Weighted means of −x at the targets: both sums exact, their ratio rounded once."""
-    if x.dim() != 2 or not len(x) or not reduction:
+    if x.dim() != 2 or not len(x):
         return None
+    return _likelihoods(x, target, weight, reduction, ignored)
+
+
+def _nll_of_images(
+    settings: Settings, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
+) -> tuple[Tensor, Tensor] | None:
+    """The same of all points of (n, classes, h, w)."""
+    if not _are_images(x, target):
+        return None
+    loss, total = _likelihoods(_points(x), target.reshape(-1), weight, reduction, ignored)
+    return loss if reduction else loss.reshape(target.shape), total
+
+
+def _are_images(x: Tensor, target: Tensor) -> bool:
+    return x.dim() == 4 and x.numel() > 0 and (x.shape[0], *x.shape[2:]) == tuple(target.shape)
+
+
+def _points(x: Tensor) -> Tensor:
+    return x.movedim(1, -1).flatten(0, -2)
+
+
+def _likelihoods(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
+) -> tuple[Tensor, Tensor]:
     counted, losses, weights = _picked(x, target, weight, ignored)
+    if not reduction:
+        return losses * weights, x.new_zeros(())
     total = _sum(weights)
     if reduction == SUM:
         return of_arrays(sums.dot, losses, weights), total
@@ -147,8 +173,24 @@ def _nll_slope(
     ignored: int,
     total: Tensor,
 ) -> Tensor | None:
-    if x.dim() != 2 or not len(x) or not reduction:
+    if x.dim() != 2 or not len(x):
         return None
+    return _likelihood_slopes(g, x, target, weight, reduction, ignored, total)
+
+
+def _nll_slope_of_images(
+    settings: Settings, g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, *options: Any
+) -> Tensor | None:
+    if not _are_images(x, target):
+        return None
+    of_points = g.reshape(-1) if g.dim() else g
+    slopes = _likelihood_slopes(of_points, _points(x), target.reshape(-1), weight, *options)
+    return slopes.reshape(*target.shape, x.shape[1]).movedim(-1, 1).contiguous()
+
+
+def _likelihood_slopes(
+    g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int, total: Tensor
+) -> Tensor:
     *_, weights = _picked(x, target, weight, ignored)
     slope = -(weights / total if reduction == MEAN else weights) * g
     classes = torch.arange(x.shape[1], device=x.device)
@@ -176,5 +218,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "huber_loss_backward.out": _huber_slope,
     "nll_loss_forward": _nll,
     "nll_loss_backward": _nll_slope,
+    "nll_loss2d_forward": _nll_of_images,
+    "nll_loss2d_backward": _nll_slope_of_images,
 }
 """What computes each operator, by the name of its overload."""
