@@ -5,7 +5,7 @@ and as a CUDA kernel. It has a bound of its error; where that leaves two numbers
 a longer text decides, and integers of as many bits as that takes what even this leaves.
 
     digits     numbers of many bits in Python's integers, which make all tables and decide every doubt
-    tables     the tables; `pieces`: those of erf and its tails
+    tables     the tables; `equations`: erf and its tails, by their own
     values     what texts compute with: NumPy arrays, or entries of a trace (`tracing`)
     words      sums of two float64; `cores`: exp, log, sin, atan of these; `many`: the same in many digits
     exponentials, logarithms, angles, normal, two_arguments

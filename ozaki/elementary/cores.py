@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from multiword.rounding import two_sum
-from ozaki.elementary import pieces, tables, values
+from ozaki.elementary import equations, tables, values
 from ozaki.elementary.tables import ASIN, ASINH, ATAN, CBRT, COS, EXP, LOG, SIN
 from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbits, where
 from ozaki.elementary.words import Number, Words, ordered_sum, two_product
@@ -18,6 +18,8 @@ LARGEST_R = 0.693148 / 256
 LARGEST_Z = 1 / 248
 LARGEST_TURN, LARGEST_FINE_TURN = 3.1416 / 128, 3.1416 / 512
 LARGEST_SINE = 0.5625 * 1.4143 / 128
+NEAR_1 = 2.0**-9
+"""Numbers so near 1 are in the intervals of `tables.logs` whose r is 1."""
 ORDINARY = 2.0**20
 """sin, cos, tan: arguments up to which three words of a step do."""
 
@@ -150,14 +152,15 @@ class Machine(Words):
     def log1p(self, x: Any, octaves: Any = 0) -> Number:
         """Return log((1 + x)·2**octaves) of a number or value above -1."""
         x = self.number(x)
-        return self._log(*two_sum(1.0, x.hi), x.lo, octaves)
+        return self._log(*two_sum(1.0, x.hi), x.lo, octaves, (abs(x.hi) < NEAR_1, x))
 
     def log_near_1(self, near: Any, x: Number, octaves: Any = 0) -> Number:
         """Return log(1 + x) where a condition holds, log(x·2**octaves) elsewhere, by one reduction."""
         s, t = two_sum(1.0, x.hi)
         lo = 0.0 if x.lo is None else x.lo
         u = where(near, lo, 0.0) if self.pairs else None
-        return self._log(where(near, s, x.hi), where(near, t, lo), u, octaves)
+        known = near & (abs(x.hi) < NEAR_1), x
+        return self._log(where(near, s, x.hi), where(near, t, lo), u, octaves, known)
 
     def log_of_sum(self, a: Number, b: Number, octaves: Any = 0) -> Number:
         """Return log((a + b)·2**octaves) of numbers a >= b >= 0, a + b >= 1, one of which is of one word."""
@@ -181,16 +184,20 @@ class Machine(Words):
         m = unbits(pattern - (n << 52))
         return m, n, (bits(m) >> 44) & 255
 
-    def _log(self, s: Any, t: Any, u: Any, octaves: Any) -> Number:
-        """Return log((s + t + u)·2**octaves) = n·log 2 - log(r) + log1p(z), z = m·r - 1, exact without t."""
+    def _log(self, s: Any, t: Any, u: Any, octaves: Any, known: tuple[Any, Number] | None = None) -> Number:
+        """Return log((s + t + u)·2**octaves) = n·log 2 - log(r) + log1p(z), z = m·r - 1, exact without t.
+
+        known : where s + t + u is 1 + x, |x| < NEAR_1, and x; there r is 1, and z is x.
+        """
         m, n, i = self._interval(s)
         table = tables.logs()
         r = take("logs", table, i, 0)
         z = Number(self, fma(m, r, -1.0))
         if t is not None:
             scale = where(n > 1000, 0.0, power(where(n > 1000, 0, -n)))  # beyond, t counts for nothing
-            if self.quick and u is None:
-                z = Number(self, *ordered_sum(z.hi, t * (scale * r)))  # a smaller z is nothing beside high
+            if self.quick:  # elsewhere a smaller z is nothing beside high
+                z = Number(self, *ordered_sum(z.hi, (t if u is None else t + u) * (scale * r)))
+                z = z if u is None or known is None else self.where(*known, z)
             else:
                 z = z + self.number(t, u).times_power(scale) * r
         count = real(n + octaves)
@@ -238,7 +245,8 @@ class Machine(Words):
         near = (p > 0.25) & (p < 2.0)
         s, t = two_sum(1.0, less.hi)
         u = where(near, less.lo, 0.0) if self.pairs else None
-        L = self._log(where(near, s, total.hi), where(near, t, total.lo if self.pairs else 0.0), u, octaves)
+        t = where(near, t, total.lo if self.pairs else 0.0)
+        L = self._log(where(near, s, total.hi), t, u, octaves, (near & (abs(less.hi) < NEAR_1), less))
         tiny = (a == 1.0) & (b < 2.0**-300)
         square = self.number(*two_product(b * 2.0**600, b * 2.0**600))
         return self.where(tiny, square, L), where(tiny, -1200, 0)
@@ -391,8 +399,8 @@ class Machine(Words):
 
     def erf(self, x: Any) -> Number:
         """Return erf(x) for 0 <= x <= 6."""
-        return pieces.erf(self, x)
+        return equations.value(self, "erf", x)
 
     def tail(self, x: Any, normal: bool) -> Number:
-        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x < 62."""
-        return pieces.tail(self, x, normal)
+        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x <= 28, or 40."""
+        return equations.value(self, "normal_tail" if normal else "tail", x)

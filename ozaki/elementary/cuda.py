@@ -36,8 +36,8 @@ _FLAGS = {False: ", unsigned* flags, unsigned* undecided", True: ""}
 _GIVEN = {False: ", flags, undecided", True: ""}
 """Parameters and arguments, by whether the texts leave nothing undecided."""
 
-_MOST_NEAR = 1 << 15
-"""Bytes of a table's columns that a block copies to its shared memory."""
+_MOST_NEAR = 43_000
+"""Bytes of a table's columns that a block copies to its shared memory, of 48 KiB."""
 
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "shr": ">>"}

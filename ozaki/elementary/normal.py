@@ -54,7 +54,7 @@ def erfc(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("erfc", x, out=out, where=where)
 
 
-@function(-7.0, 28.0, above(28.0, 0.0), below(-7.0, 2.0))
+@function(-7.0, 28.0, above(28.0, 0.0), below(-7.0, 2.0), loss=(0, 3, 0))
 def _erfc(m, x):
     """exp(-x²) times a smooth function of |x|, taken from 2 for x < 0."""
     a = abs(x)
@@ -87,7 +87,7 @@ def gelu_text(approximate: str) -> str:
     return "gelu" if approximate == "none" else "gelu_tanh"
 
 
-@function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero, halved=True)
+@function(-40.0, 40.0, above(40.0, same), below(-40.0, -0.0), zero, loss=(0, 2, 0), halved=True)
 def _gelu(m, x):
     """x·Φ(x), Φ(x) = exp(-x²/2) times a smooth function of |x| for x < 0, and 1 - Φ(-x)."""
     a = abs(x)

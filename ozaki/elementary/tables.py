@@ -77,6 +77,8 @@ def constant(name: str, bits: int = BITS) -> Fraction:
         "log10(2)": ln2 / log10,
         "pi": pi,
         "sqrt(2/pi)": (2 / pi).sqrt(),
+        "2/sqrt(pi)": (4 / pi).sqrt(),
+        "1/sqrt(2*pi)": (one / (2 * pi)).sqrt(),
     }
     return fraction(values[name])
 
