@@ -25,7 +25,7 @@ class Equation(NamedTuple):
     ----------
     steps, end : rows of its table to a unit, and the last point.
     factor : as above.
-    slope : y_1 is factor·c·y_0 less this constant, and s_j 1; without, the table has y_1, and s_j is (j - 1)/j.
+    slope : y_1 is factor·c·y_0 less this constant, s_j 1; without, the table has y_1, and s_j is (j - 1)/j.
     """
 
     steps: int
