@@ -278,7 +278,7 @@ def rows_of_functions(xp: Any, dtype: str, wanted: Wanted) -> Iterator[Row]:
                 f"{n} numbers",
                 dtype,
                 n,
-                lambda f=name, both=both: getattr(ozaki, f)(*both),
+                partial(PUBLIC[name].value, *both),
                 partial(native(name, xp), *both),
             )
 
