@@ -56,7 +56,7 @@ def evaluate_few(name: str, x: Sequence[np.ndarray]) -> Any:
     result = out = np.empty(first.shape, first.dtype)
     if first.ndim != 1:
         x, out = [a.reshape(-1) for a in x], out.reshape(-1)
-    run = _run(name, first.itemsize == 4)
+    run = _run_of_few(name, first.itemsize == 4)
     if run(x[0], out, _UNREAD) if len(x) == 1 else run(x[0], x[1], out, _UNREAD):  # faster than run(*x, …)
         _evaluate(name, run, x, out, decide)
     return result if first.ndim else result[()]
@@ -107,6 +107,13 @@ def _run(name: str, of_single: bool, last: bool = False) -> Run:
     loops = compiled("ozaki.elementary.loops_numba")
     run: Run = (_interpreted if loops is None else loops.loop)(name, of_single, last)
     return run
+
+
+@cached_form
+def _run_of_few(name: str, of_single: bool) -> Run:
+    """Return the same for arguments of which all is known that a compiled loop is told by its signature."""
+    run: Any = _run(name, of_single)
+    return run if compiled("ozaki.elementary.loops_numba") is None else run.unchecked()
 
 
 def _interpreted(name: str, of_single: bool, last: bool) -> Run:
