@@ -25,6 +25,7 @@ from ozaki.public import public
 from ozaki.rowwise import cuda, host, norms_cuda
 from ozaki.rowwise.rows import Kernel, each, reduced
 from ozaki.sums.arguments import Axis, Out
+from ozaki.sums.repeated import repeatable
 from ozaki.sums.table import MEAN, SUM, Reduction, means, quotient_dtype, squares
 
 _MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
@@ -65,7 +66,7 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
 
     def compute(rows: Array, along: int) -> Array:
         powers = apply("exp_minus", rows, rows.max(axis=along, keepdims=True))
-        powers /= _sum(powers, along)
+        powers /= _sum_along(powers, along)
         return powers
 
     return each(x, axis, out, compute, _softmax_kernel("softmax"))
@@ -77,7 +78,7 @@ def safe_softmax(x: Array, axis: Axis = None) -> Any:
     def compute(rows: Array, along: int) -> Array:
         largest = rows.max(axis=along, keepdims=True)
         powers = apply("exp_minus", rows, largest)
-        powers /= _sum(powers, along)
+        powers /= _sum_along(powers, along)
         return namespace(rows).where(largest == -np.inf, 0.0, powers)
 
     return each(x, axis, None, compute, _softmax_kernel("safe_softmax"))
@@ -160,7 +161,7 @@ def layer_norm(
     """
 
     def compute(rows: Array, along: int) -> Array:
-        centred = rows - _mean(rows, along)
+        centred = rows - _mean_along(rows, along)
         centred *= _scale(centred, along, eps)
         return centred
 
@@ -171,7 +172,7 @@ def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
     """Return r, by which `layer_norm` multiplies, rounded to the dtype of x; the axes are kept."""
 
     def compute(rows: Array, along: int) -> Array:
-        return _scale(rows - _mean(rows, along), along, eps)
+        return _scale(rows - _mean_along(rows, along), along, eps)
 
     kernel = _norm_kernel("inverse_deviation", eps)
     result: Array = reduced(x, axis, None, True, compute, np.nan, kernel)
@@ -220,7 +221,7 @@ def gmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """
 
     def compute(rows: Array, along: int) -> Array:
-        return apply("exp", _mean(apply("log", rows), along))
+        return apply("exp", _mean_along(apply("log", rows), along))
 
     return reduced(x, axis, out, keepdims, compute, np.nan)
 
@@ -238,7 +239,7 @@ def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """
 
     def compute(rows: Array, along: int) -> Array:
-        return 1.0 / _mean(_inverses(rows), along)
+        return 1.0 / _mean_along(_inverses(rows), along)
 
     return reduced(x, axis, out, keepdims, compute, np.nan)
 
@@ -260,13 +261,15 @@ def _inverses_on_gpu() -> Any:
     return import_cupy().ElementwiseKernel("float64 x", "float64 y", value, "inverses")
 
 
-def _sum(rows: Array, along: int) -> Array:
-    """Return the exact sums along an axis, which is kept, rounded: `ozaki.sum` of float64 arrays."""
+@repeatable
+def _sum_along(rows: Array, along: int) -> Array:
+    """Return the exact sums along an axis, which is kept, rounded: `ozaki.sum` without its arguments."""
     result: Array = SUM((rows,), along, None, None, True)
     return result
 
 
-def _mean(rows: Array, along: int) -> Array:
+@repeatable
+def _mean_along(rows: Array, along: int) -> Array:
     """Return the exact means along an axis, which is kept, rounded."""
     result: Array = MEAN((rows,), along, None, None, True)
     return result
@@ -281,7 +284,7 @@ def _log_of_sum(rows: Array, largest: Array, along: int) -> Array:
     """Return log Σ e**(x − largest), e of the first largest number counting as exactly 1."""
     powers = apply("exp_minus", rows, largest)
     _put_first(powers, rows.argmax(axis=along), along)
-    return apply("log1p", _sum(powers, along))
+    return apply("log1p", _sum_along(powers, along))
 
 
 def _put_first(powers: Array, first: Array, along: int) -> None:

@@ -98,9 +98,9 @@ def _by_rows(
 
     def computed(part: Array) -> Array:
         part = to_float64(part)
-        step, across = (abs(s) for s in part.strides)
+        step, across = map(abs, part.strides)
         in_columns = step < across and n * COLUMNS_OF_A_BLOCK <= ROW_BLOCK and not is_cupy(x)
-        if n < SHORT_ROW or in_columns:
+        if n < SHORT_ROW or in_columns or len(part) == 1:
             return compute(xp.ascontiguousarray(part.T), 0).T
         return compute(xp.ascontiguousarray(part), 1)
 
@@ -165,7 +165,7 @@ def affine(rows: Array, weight: Array | None = None, bias: Array | None = None) 
 
 
 def _store(x: np.ndarray, out: np.ndarray) -> None:
-    """Write float64 numbers to `out`, rounded to its dtype: in one pass where there is no NaN."""
-    if np.isnan(x.min()):
+    """Write float64 numbers to `out`, rounded to its dtype."""
+    if np.count_nonzero(np.isnan(x)):
         put_one_nan(x)
     out[...] = x if out.itemsize >= 4 else round_to(x, FORMATS[out.dtype.name])
