@@ -78,9 +78,11 @@ def _alike(x: Sequence[Any]) -> list[np.ndarray]:
     """Return contiguous arrays of one shape, of few of one dtype or single ones beside such; [] of others."""
     arrays = [np.asarray(a) if type(a) is float else a for a in x]
     for a in arrays:
-        if type(a) is not np.ndarray or a.dtype not in (_FLOAT64, _FLOAT32) or a.dtype is not arrays[0].dtype:
+        if type(a) is not np.ndarray or not (a.dtype is _FLOAT64 or a.dtype is _FLOAT32):
             return []
-        if not 0 < a.size <= FEW_ARGUMENTS or not (a.flags.c_contiguous or a.ndim == 1):
+        if a.dtype is not arrays[0].dtype or not 0 < a.size <= FEW_ARGUMENTS:
+            return []
+        if not (a.flags.c_contiguous or a.ndim == 1):
             return []
     shape = max((a.ndim, a.size, a.shape) for a in arrays)[2]
     if any(a.shape != shape and a.size != 1 for a in arrays):
@@ -92,7 +94,7 @@ def _alike(x: Sequence[Any]) -> list[np.ndarray]:
 def _of_vectors(name: str, x: Sequence[Any]) -> Array | None:
     """Return values of CuPy's arrays as they lie, of one shape and on the current GPU; None of others."""
     first, here = x[0], device_of(None)  # no context has to be entered
-    if not is_cupy(first) or name in OF_REAL or not is_default():
+    if name in OF_REAL:
         return None
     kind, shape = first.dtype, first.shape
     for a in x:
