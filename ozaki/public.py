@@ -113,6 +113,12 @@ def for_every_library(
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
+        for x in arguments:
+            if type(x) not in _OWN:
+                break
+        else:
+            if not options:  # most often
+                return function(*arguments)
         if sys.modules.keys().isdisjoint(_LIBRARIES):  # the other way round all modules are looked through
             return function(*arguments, **options)
         others = [x for x in (*arguments, *options.values()) if type(x) not in _OWN and not is_cupy(x)]

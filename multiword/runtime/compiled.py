@@ -6,16 +6,18 @@ first called (`jit`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from multiword.runtime.forking import loading, to_the_end
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 """How functions are compiled that Python calls."""
@@ -50,12 +52,30 @@ def compiling() -> bool:
 @contextmanager
 def numpy_forms() -> Iterator[None]:
     """Within the context no thread uses compiled forms. The bits are the same: for tests and benchmarks."""
-    global _enabled
-    before, _enabled = _enabled, False
+    before = _enabled
+    _enable(False)
     try:
         yield
     finally:
-        _enabled = before
+        _enable(before)
+
+
+def _enable(enabled: bool) -> None:
+    global _enabled
+    _enabled = enabled
+    for cached in _CACHED_FORMS:
+        cached.cache_clear()
+
+
+def cached_form(function: F) -> F:
+    """Cache what a function chooses by asking `compiled`, which takes a third of a short loop's time."""
+    cached = cache(function)
+    _CACHED_FORMS.append(cached)
+    return cast(F, cached)
+
+
+_CACHED_FORMS: list[Any] = []
+"""Emptied where `numpy_forms` begins and ends."""
 
 
 def _load(module: str) -> None:

@@ -26,8 +26,7 @@ from ozaki.elementary import (  # noqa: F401  # to fill the table
     parts,
     two_arguments,
 )
-from ozaki.elementary.complex_numbers import PARTS  # noqa: F401
-from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS, PARTS  # noqa: F401
 from ozaki.public import PUBLIC
 
 NAMES = tuple(name for name in PUBLIC if name in FUNCTIONS)

@@ -6,10 +6,10 @@ from math import inf, nan
 from typing import Any
 
 from multiword.runtime.arrays import Array
+from ozaki.elementary.api import apply
 from ozaki.elementary.record import (
     LARGEST,
     above,
-    apply,
     at,
     below,
     bounded,

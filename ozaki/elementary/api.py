@@ -27,10 +27,9 @@ from multiword.runtime.arrays import (
 from multiword.runtime.floats import is_default
 from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import anywhere
-from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_few
 from ozaki.elementary.real_numbers import OF_REAL
-from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS, PARTS
 from ozaki.rounding.conversion import joined
 from ozaki.tuning import FEW_ARGUMENTS
 
@@ -48,63 +47,63 @@ def float_of(dtype: np.dtype) -> str:
 
 
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
-    """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs."""
-    if out is None and where is True and (name in FUNCTIONS or name in OF_REAL):
-        result = _as_they_lie(name, x)
-        if result is not None:
-            return result
+    """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs.
+
+    Few numbers that lie in memory as a compiled loop takes them go there at once: what is checked, converted
+    and shared out for others takes several times as long.
+    """
+    if out is not None or where is not True or not is_default():
+        return _applied(name, x, out, where)
+    first, last = x[0], x[-1]  # the same of one argument
+    if type(first) is np.ndarray and ((kind := first.dtype) is _FLOAT64 or kind is _FLOAT32):
+        if name in OF_REAL:
+            return OF_REAL[name](first)[()]
+        few = first.flags.carray and 0 < first.size <= FEW_ARGUMENTS
+        if few and (last is first or _is_like(last, kind, first.shape)):
+            return evaluate_few(name, x)
+    if is_cupy(first):
+        values = _of_vectors(name, x)
+        return _applied(name, x, out, where) if values is None else values
+    if arrays := _alike(x):
+        return OF_REAL[name](arrays[0])[()] if name in OF_REAL else evaluate_few(name, arrays)
     return _applied(name, x, out, where)
 
 
-def _as_they_lie(name: str, x: Sequence[Any]) -> Any:
-    """Return values of numbers, of few of NumPy's as they lie in memory, or of CuPy's; None for others.
+def _is_like(x: Any, kind: np.dtype, shape: tuple[int, ...]) -> bool:
+    """Return whether an argument is a contiguous array of a dtype and a shape."""
+    return type(x) is np.ndarray and x.dtype is kind and x.shape == shape and x.flags.carray
 
-    What is checked, converted and shared out elsewhere takes several times as long as the few numbers.
-    """
-    arrays = [np.asarray(a) if type(a) is float else a for a in x] if float in map(type, x) else x
-    first = arrays[0]
-    on_gpu = type(first) is not np.ndarray
-    if on_gpu and not is_cupy(first):
-        return None
-    kind = first.dtype
-    if not (kind is _FLOAT64 or kind is _FLOAT32) or not is_default():
-        return None
+
+def _alike(x: Sequence[Any]) -> list[np.ndarray]:
+    """Return contiguous arrays of one shape, of few of one dtype or single ones beside such; [] of others."""
+    arrays = [np.asarray(a) if type(a) is float else a for a in x]
+    for a in arrays:
+        if type(a) is not np.ndarray or not (a.dtype is _FLOAT64 or a.dtype is _FLOAT32):
+            return []
+        if a.dtype is not arrays[0].dtype or not 0 < a.size <= FEW_ARGUMENTS:
+            return []
+        if not (a.flags.c_contiguous or a.ndim == 1):
+            return []
+    shape = max((a.ndim, a.size, a.shape) for a in arrays)[2]
+    if any(a.shape != shape and a.size != 1 for a in arrays):
+        return []
+    arrays = [a if a.shape == shape else np.full(shape, a.reshape(())) for a in arrays]
+    return [a if a.flags.carray else a.copy() for a in arrays]
+
+
+def _of_vectors(name: str, x: Sequence[Any]) -> Array | None:
+    """Return values of CuPy's arrays as they lie, of one shape and on the current GPU; None of others."""
+    first, here = x[0], device_of(None)  # no context has to be entered
     if name in OF_REAL:
-        return None if on_gpu else OF_REAL[name](first)[()]
-    for a in arrays:
-        if type(a) is not type(first) or a.dtype is not kind:
+        return None
+    kind, shape = first.dtype, first.shape
+    for a in x:
+        if type(a) is not type(first) or a.dtype is not kind or a.shape != shape:
             return None
-        if not (a.flags.c_contiguous or (a.ndim == 1 and not on_gpu)):
+        if not (kind is _FLOAT64 or kind is _FLOAT32) or not a.flags.c_contiguous or device_of(a) is not here:
             return None
-    if on_gpu:
-        here = device_of(None)  # no context has to be entered
-        alike = all(device_of(a) is here and a.shape == first.shape for a in arrays)
-        return _of_vectors(name, arrays) if alike else None
-    return _of_few(name, arrays)
-
-
-def _of_few(name: str, arrays: Sequence[np.ndarray]) -> Any:
-    """Return values of few numbers of one shape, or of single ones beside such; None of all others."""
-    first, *others = arrays
-    shape = max(arrays, key=lambda a: (a.ndim, a.size)).shape if others else first.shape
-    vectors = []
-    for a in arrays:
-        if a.shape != shape:
-            if a.size != 1:
-                return None
-            a = np.full(shape, a.reshape(()))
-        if not 0 < a.size <= FEW_ARGUMENTS or not a.flags.aligned:
-            return None
-        vectors.append(a if a.ndim == 1 and a.flags.c_contiguous else np.ascontiguousarray(a).reshape(-1))
-    out = np.empty(shape, first.dtype)
-    evaluate_few(name, vectors, out if len(shape) == 1 else out.reshape(-1))
-    return out if shape else out[()]
-
-
-def _of_vectors(name: str, arrays: Sequence[Array]) -> Array:
-    """Return values of arrays of one shape on the current GPU."""
-    out = empty_result(arrays[0], arrays[0].shape, arrays[0].dtype)
-    evaluate(name, [x.reshape(-1) for x in arrays], out.reshape(-1))
+    out = empty_result(first, shape, kind)
+    evaluate(name, [a.reshape(-1) for a in x], out.reshape(-1))
     return out
 
 

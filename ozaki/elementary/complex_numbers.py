@@ -1,15 +1,12 @@
-"""abs and angle of complex numbers, and what parts exp, log and these have."""
+"""abs and angle, of real and of complex numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from multiword.runtime.arrays import Array
-from ozaki.elementary.record import apply
+from ozaki.elementary.api import apply
 from ozaki.public import public
-
-PARTS = {"exp": ("exp_cos", "exp_sin"), "log": ("log_abs", "atan2"), "abs": ("hypot",), "angle": ("atan2",)}
-"""The functions of x and y, atan2 of y and x, that are the parts of one of x + iy; each is rounded once."""
 
 
 @public("Elementary functions", dask=True, torch="abs", jax="abs")

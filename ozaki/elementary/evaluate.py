@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import is_cupy
-from multiword.runtime.compiled import compiled
+from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import compiled_block, over_rows
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided
 from ozaki.elementary.slopes import values_of
-from ozaki.tuning import DECIDED_BY_INTEGERS
+from ozaki.tuning import DECIDED_BY_INTEGERS, FEW_ARGUMENTS
 
 Run = Callable[..., int]
-"""run(*arguments, out, undecided): fill `out`; where a value is undecided, leave the argument and count."""
+"""run(*arguments, out, undecided): fill `out`; where a value is undecided, leave the argument and count.
+
+undecided may be longer than out."""
 
 Otherwise = Callable[[str, np.dtype, list[np.ndarray]], np.ndarray]
 """otherwise(name, dtype, arguments): values of arguments that a text leaves undecided."""
@@ -38,8 +39,7 @@ def evaluate(
         waits = out.dtype != np.float32 or len(x) > 1 if waits is None else waits
         cuda.evaluate(name, x, out, (otherwise or by_integers) if waits else None)
         return
-    of_single = out.dtype == np.float32
-    first = _run(name, of_single, False)
+    first = _run(name, out.dtype == np.float32)
 
     def work(block: slice) -> None:
         _evaluate(name, first, [a[block] for a in x], out[block], otherwise or decide)
@@ -47,17 +47,30 @@ def evaluate(
     over_rows(work, len(out), 1, compiled_block(len(out)))
 
 
-def evaluate_few(name: str, x: Sequence[np.ndarray], out: np.ndarray) -> None:
-    """Write a function's values of some numbers at once, in this thread."""
-    _evaluate(name, _run(name, out.dtype.char == "f", False), x, out, decide)
+def evaluate_few(name: str, x: Sequence[np.ndarray]) -> Any:
+    """Return a function's values of up to FEW_ARGUMENTS numbers, in contiguous arrays of one shape.
+
+    How many are undecided is counted first, none mostly; which ones are is asked a second time.
+    """
+    first = x[0]
+    result = out = np.empty(first.shape, first.dtype)
+    if first.ndim != 1:
+        x, out = [a.reshape(-1) for a in x], out.reshape(-1)
+    run = _run_of_few(name, first.itemsize == 4)
+    if run(x[0], out, _UNREAD) if len(x) == 1 else run(x[0], x[1], out, _UNREAD):  # faster than run(*x, …)
+        _evaluate(name, run, x, out, decide)
+    return result if first.ndim else result[()]
+
+
+_UNREAD = np.empty(FEW_ARGUMENTS, np.uint8)
+"""Where all threads write which arguments are undecided, and none reads it."""
 
 
 def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray, otherwise: Otherwise) -> None:
     undecided = np.empty(len(out), np.uint8)
     if first(*x, out, undecided):
         where = np.flatnonzero(undecided.view(np.bool_))  # ten times as fast
-        with np.errstate(all="ignore"):
-            out[where] = otherwise(name, out.dtype, [out[where], *(a[where] for a in x[1:])])
+        out[where] = otherwise(name, out.dtype, [out[where], *(a[where] for a in x[1:])])
 
 
 def decide(name: str, dtype: np.dtype, x: list[np.ndarray]) -> np.ndarray:
@@ -70,7 +83,8 @@ def decide(name: str, dtype: np.dtype, x: list[np.ndarray]) -> np.ndarray:
     seen = _decided[name, of_single] = _decided.get((name, of_single), 0) + len(out)
     if seen > DECIDED_BY_INTEGERS:
         undecided = np.empty(len(out), np.uint8)
-        _run(name, of_single, True)(*x, out, undecided)
+        if not _run(name, of_single, True)(*x, out, undecided):
+            return out
         rest = np.flatnonzero(undecided.view(np.bool_))
     out[rest] = by_integers(name, dtype, [a[rest] for a in x])
     return out
@@ -83,19 +97,23 @@ _decided: dict[tuple[str, bool], int] = {}
 def by_integers(name: str, dtype: np.dtype, x: Sequence[np.ndarray]) -> np.ndarray:
     """Return a function's values, rounded once to a dtype, of arguments one by one."""
     function = FUNCTIONS[name]
-    return np.array([decided(function, dtype, *map(float, one)) for one in zip(*x, strict=True)], dtype)
+    with np.errstate(all="ignore"):
+        return np.array([decided(function, dtype, *map(float, one)) for one in zip(*x, strict=True)], dtype)
 
 
-def _run(name: str, of_single: bool, last: bool) -> Run:
+@cached_form
+def _run(name: str, of_single: bool, last: bool = False) -> Run:
     """Return what computes a text: a compiled loop, or NumPy where there is no compiler."""
     loops = compiled("ozaki.elementary.loops_numba")
-    return _interpreted(name, of_single, last) if loops is None else _compiled(name, of_single, last)
-
-
-@cache
-def _compiled(name: str, of_single: bool, last: bool) -> Run:
-    run: Run = compiled("ozaki.elementary.loops_numba").loop(name, of_single, last)
+    run: Run = (_interpreted if loops is None else loops.loop)(name, of_single, last)
     return run
+
+
+@cached_form
+def _run_of_few(name: str, of_single: bool) -> Run:
+    """Return the same for arguments of which all is known that a compiled loop is told by its signature."""
+    run: Any = _run(name, of_single)
+    return run if compiled("ozaki.elementary.loops_numba") is None else run.unchecked()
 
 
 def _interpreted(name: str, of_single: bool, last: bool) -> Run:
@@ -104,7 +122,7 @@ def _interpreted(name: str, of_single: bool, last: bool) -> Run:
         with np.errstate(all="ignore"):
             result, doubt = values_of(name, of_single, last, *(a.astype(np.float64) for a in x))
             out[...] = np.where(doubt, x[0], result)
-        undecided[...] = doubt
+        undecided[: len(out)] = doubt
         return int(np.count_nonzero(doubt))
 
     return run

@@ -7,9 +7,9 @@ from math import inf
 from typing import Any
 
 from multiword.runtime.arrays import Array
+from ozaki.elementary.api import apply
 from ozaki.elementary.record import (
     above,
-    apply,
     below,
     bounded,
     decaying,

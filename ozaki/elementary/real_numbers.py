@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import pi
 
 import numpy as np
@@ -16,21 +17,31 @@ def _magnitudes(x: Array) -> Array:
         word = _words_of(x)
         result = (word & np.iinfo(word.dtype).max).view(x.dtype)
     else:
-        result = np.empty_like(x, subok=False)
-        np.abs(x, out=result)
+        result = np.asarray(np.abs(x))
+        if not np.count_nonzero(np.isnan(result)):  # which takes less time than to replace none
+            return result
     put_one_nan(result)
     return result
 
 
 def _angles(x: Array) -> Array:
     """Return 0 for a positive sign, π for a negative one, that of −0, too, and NaN for NaN."""
-    word, largest = _words_of(x), np.iinfo(f"i{x.itemsize}").max
-    half_turn, infinite, nan = np.array([pi, np.inf, np.nan]).astype(x.dtype).view(word.dtype)
-    angles = namespace(x).empty_like(word)
-    namespace(x).right_shift(word, 8 * x.itemsize - 1, out=angles)  # all bits of negative ones, or none
+    half_turn, infinite, nan, largest, digits = constants = _constants(x.dtype)
+    xp, word = namespace(x), x.view(constants.dtype)
+    angles = xp.empty_like(word)
+    xp.right_shift(word, digits, out=angles)  # all bits of negative ones, or none
     angles &= half_turn
-    namespace(x).copyto(angles, nan, where=(word & largest) > infinite)
+    wrong = (word & largest) > infinite if is_cupy(x) else np.isnan(x)
+    if is_cupy(x) or np.count_nonzero(wrong):
+        xp.copyto(angles, nan, where=wrong)
     return angles.view(x.dtype)
+
+
+@cache
+def _constants(dtype: np.dtype) -> np.ndarray:
+    """Return as words π, infinity and NaN; all bits but the sign's, and how many these are."""
+    words = np.array([pi, np.inf, np.nan]).astype(dtype).view(f"i{dtype.itemsize}")
+    return np.append(words, [np.iinfo(words.dtype).max, 8 * dtype.itemsize - 1]).astype(words.dtype)
 
 
 def _words_of(x: Array) -> Array:

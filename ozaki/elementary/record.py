@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from math import inf
 from typing import Any, TypeVar
 
@@ -25,23 +24,14 @@ TINY = 2.0**-55
 FUNCTIONS: dict[str, Function] = {}
 """Every elementary function's record, by name."""
 
+PARTS = {"exp": ("exp_cos", "exp_sin"), "log": ("log_abs", "atan2"), "abs": ("hypot",), "angle": ("atan2",)}
+"""The functions of x and y, atan2 of y and x, that are the parts of one of x + iy; each is rounded once."""
+
 
 def elementary(function: T) -> T:
     """Make a function public, for the arrays of every library, those with derivatives included."""
     name = function.__name__
     return public("Elementary functions", dask=True, torch=name, jax=name)(function)
-
-
-def apply(name: str, *x: Any, out: Any, where: Any) -> Any:
-    """Return a function's values; what runs the texts is imported at the first call."""
-    return _api().apply(name, *x, out=out, where=where)
-
-
-@cache
-def _api() -> Any:
-    from ozaki.elementary import api
-
-    return api
 
 
 @dataclass(frozen=True)

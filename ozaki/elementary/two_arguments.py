@@ -9,7 +9,8 @@ from typing import Any
 
 from multiword.runtime.arrays import Array
 from ozaki.elementary import values
-from ozaki.elementary.record import apply, decaying, elementary, function, integral, limited, with_sign
+from ozaki.elementary.api import apply
+from ozaki.elementary.record import decaying, elementary, function, integral, limited, with_sign
 
 
 def even_scale(m, large, most=2.0**500, least=2.0**-400):

@@ -24,9 +24,9 @@ from ozaki.elementary.api import apply, rounded
 from ozaki.public import public
 from ozaki.rowwise import cuda, host, norms_cuda
 from ozaki.rowwise.rows import Kernel, each, reduced
-from ozaki.sums.api import mean, sum
 from ozaki.sums.arguments import Axis, Out
-from ozaki.sums.table import Reduction, means, quotient_dtype, squares
+from ozaki.sums.repeated import repeatable
+from ozaki.sums.table import MEAN, SUM, Reduction, means, quotient_dtype, squares
 
 _MEAN_SQUARE = Reduction((squares,), means, quotient_dtype)
 
@@ -66,7 +66,7 @@ def softmax(x: Array, axis: Axis = None, out: Out = None) -> Any:
 
     def compute(rows: Array, along: int) -> Array:
         powers = apply("exp_minus", rows, rows.max(axis=along, keepdims=True))
-        powers /= sum(powers, along, keepdims=True)
+        powers /= _sum_along(powers, along)
         return powers
 
     return each(x, axis, out, compute, _softmax_kernel("softmax"))
@@ -78,7 +78,7 @@ def safe_softmax(x: Array, axis: Axis = None) -> Any:
     def compute(rows: Array, along: int) -> Array:
         largest = rows.max(axis=along, keepdims=True)
         powers = apply("exp_minus", rows, largest)
-        powers /= sum(powers, along, keepdims=True)
+        powers /= _sum_along(powers, along)
         return namespace(rows).where(largest == -np.inf, 0.0, powers)
 
     return each(x, axis, None, compute, _softmax_kernel("safe_softmax"))
@@ -161,7 +161,7 @@ def layer_norm(
     """
 
     def compute(rows: Array, along: int) -> Array:
-        centred = rows - mean(rows, along, keepdims=True)
+        centred = rows - _mean_along(rows, along)
         centred *= _scale(centred, along, eps)
         return centred
 
@@ -172,7 +172,7 @@ def inverse_deviation(x: Array, axis: Axis, eps: float) -> Array:
     """Return r, by which `layer_norm` multiplies, rounded to the dtype of x; the axes are kept."""
 
     def compute(rows: Array, along: int) -> Array:
-        return _scale(rows - mean(rows, along, keepdims=True), along, eps)
+        return _scale(rows - _mean_along(rows, along), along, eps)
 
     kernel = _norm_kernel("inverse_deviation", eps)
     result: Array = reduced(x, axis, None, True, compute, np.nan, kernel)
@@ -221,7 +221,7 @@ def gmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """
 
     def compute(rows: Array, along: int) -> Array:
-        return apply("exp", mean(apply("log", rows), along, keepdims=True))
+        return apply("exp", _mean_along(apply("log", rows), along))
 
     return reduced(x, axis, out, keepdims, compute, np.nan)
 
@@ -239,7 +239,7 @@ def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """
 
     def compute(rows: Array, along: int) -> Array:
-        return 1.0 / mean(_inverses(rows), along, keepdims=True)
+        return 1.0 / _mean_along(_inverses(rows), along)
 
     return reduced(x, axis, out, keepdims, compute, np.nan)
 
@@ -248,9 +248,10 @@ def _inverses(x: Array) -> Array:
     """Return 1/x, and NaN for negative numbers, in float64: on a GPU in one pass."""
     if is_cupy(x):
         return _inverses_on_gpu()(x)
-    result = abs(x)
-    np.divide(1.0, result, out=result)
-    np.copyto(result, np.nan, where=x < 0.0)
+    result = np.divide(1.0, x)
+    if not result.min() >= 0.0:  # one pass, where two more are seldom needed: for negative numbers, and −0
+        np.abs(result, out=result)
+        np.copyto(result, np.nan, where=x < 0.0)
     return result
 
 
@@ -258,6 +259,20 @@ def _inverses(x: Array) -> Array:
 def _inverses_on_gpu() -> Any:
     value = "y = x < 0 ? __longlong_as_double(0x7FF8000000000000LL) : 1 / fabs(x)"
     return import_cupy().ElementwiseKernel("float64 x", "float64 y", value, "inverses")
+
+
+@repeatable
+def _sum_along(rows: Array, along: int) -> Array:
+    """Return the exact sums along an axis, which is kept, rounded: `ozaki.sum` without its arguments."""
+    result: Array = SUM((rows,), along, None, None, True)
+    return result
+
+
+@repeatable
+def _mean_along(rows: Array, along: int) -> Array:
+    """Return the exact means along an axis, which is kept, rounded."""
+    result: Array = MEAN((rows,), along, None, None, True)
+    return result
 
 
 def _scale(rows: Array, along: int, eps: float) -> Array:
@@ -269,7 +284,7 @@ def _log_of_sum(rows: Array, largest: Array, along: int) -> Array:
     """Return log Σ e**(x − largest), e of the first largest number counting as exactly 1."""
     powers = apply("exp_minus", rows, largest)
     _put_first(powers, rows.argmax(axis=along), along)
-    return apply("log1p", sum(powers, along, keepdims=True))
+    return apply("log1p", _sum_along(powers, along))
 
 
 def _put_first(powers: Array, first: Array, along: int) -> None:

@@ -60,7 +60,7 @@ def reduced(
     shape = reduced_shape(x.shape, axes, keepdims)
     if out is not None:
         check_out(out, x, shape, dtype)
-    if prod(x.shape[a] for a in axes):
+    if x.size or prod([x.shape[a] for a in axes]):
         result = _by_rows(x, axes, compute, dtype, True, kernel)
     else:
         result = filled(x, shape, empty, dtype)
@@ -89,18 +89,18 @@ def _by_rows(
 
     Where such rows are short, or lie in memory as columns, the axis that is reduced is the first.
     """
-    xp, kept = namespace(x), tuple(a for a in range(x.ndim) if a not in axes)
-    order, n, count = (*kept, *axes), prod(x.shape[a] for a in axes), prod(x.shape[a] for a in kept)
+    xp, kept = namespace(x), tuple([a for a in range(x.ndim) if a not in axes])
     if not x.size:
         return xp.empty([x.shape[a] for a in kept] if reduced else x.shape, dtype)
+    order, n = (*kept, *axes), prod([x.shape[a] for a in axes])
     in_order = order == tuple(range(x.ndim))  # as most often
-    rows = (x if in_order else x.transpose(order)).reshape(count, n)
+    rows = (x if in_order else x.transpose(order)).reshape(-1, n)
 
     def computed(part: Array) -> Array:
         part = to_float64(part)
-        step, across = (abs(s) for s in part.strides)
+        step, across = map(abs, part.strides)
         in_columns = step < across and n * COLUMNS_OF_A_BLOCK <= ROW_BLOCK and not is_cupy(x)
-        if n < SHORT_ROW or in_columns:
+        if n < SHORT_ROW or in_columns or len(part) == 1:
             return compute(xp.ascontiguousarray(part.T), 0).T
         return compute(xp.ascontiguousarray(part), 1)
 
@@ -110,8 +110,7 @@ def _by_rows(
         result = np.empty((len(part), 1 if reduced else n), dtype)
 
         def work(block: slice) -> None:
-            with quietly(part):
-                _store(computed(part[block]), result[block])
+            _store(computed(part[block]), result[block])
 
         over_rows(work, len(part), n, ROW_BLOCK)
         return affine(result, *given)
@@ -155,6 +154,8 @@ def _along(values: Any, name: str, x: Array, axes: Sequence[int], dtype: np.dtyp
 
 def affine(rows: Array, weight: Array | None = None, bias: Array | None = None) -> Array:
     """Return rows times a weight, rounded, plus a bias, rounded."""
+    if weight is None and bias is None:
+        return rows
     with quietly(rows):
         if weight is not None:
             rows = rounded(to_float64(rows) * to_float64(weight), rows.dtype)
@@ -164,7 +165,7 @@ def affine(rows: Array, weight: Array | None = None, bias: Array | None = None) 
 
 
 def _store(x: np.ndarray, out: np.ndarray) -> None:
-    """Write float64 numbers to `out`, rounded to its dtype: in one pass where there is no NaN."""
-    if np.isnan(x.min()):
+    """Write float64 numbers to `out`, rounded to its dtype."""
+    if np.count_nonzero(np.isnan(x)):
         put_one_nan(x)
     out[...] = x if out.itemsize >= 4 else round_to(x, FORMATS[out.dtype.name])

@@ -175,8 +175,8 @@ def deliver(result: Array, out: Array | None) -> Any:
 
 def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced axes, not negative, each once."""
-    if ndim == 1 and type(axis) is int and -1 <= axis <= 0:
-        return (0,)
+    if type(axis) is int and -ndim <= axis < ndim:  # the usual case, in less time
+        return (axis % ndim,)
     return options.axes("axis", axis, ndim)
 
 
@@ -184,7 +184,7 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
     """The shape of what is reduced over axes."""
     if len(axes) == len(shape):  # the usual case, in less time
         return (1,) * len(shape) if keepdims else ()
-    return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
+    return tuple([1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes])
 
 
 def weights_along(x: Any, weights: Any, axes: tuple[int, ...], name: str = "weights") -> Any:

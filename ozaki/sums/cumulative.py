@@ -103,8 +103,8 @@ def running_sums(x: Array, axis: int, target: np.dtype, before: Array | None = N
     for i, part in enumerate(real_parts(x)):
         form = _device_running_sums if is_cupy(x) else _running_sums
         first = None if before is None else real_parts(before)[i]
-        sums = form(xp.moveaxis(part, axis, 0), format_of(target), first)
-        parts.append(xp.moveaxis(sums, 0, axis))
+        sums = form(xp.moveaxis(part, axis, 0) if axis else part, format_of(target), first)
+        parts.append(xp.moveaxis(sums, 0, axis) if axis else sums)
     return joined(parts, target)
 
 

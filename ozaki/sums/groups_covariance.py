@@ -99,8 +99,8 @@ def _matrices(x: Array, index: Array, groups: int, target: np.dtype, ddof: Fract
         return where_lies(x, COVARIANCE.rounded([[part] for part in parts], n, target, ddof=ddof))
 
     for i in range(k):
-        columns = columns_of(index, k - i, groups)
-        pairs = xp.broadcast_to(x[i], x[i:].shape).reshape(-1), x[i:].reshape(-1)
+        columns, last = columns_of(index, k - i, groups), x[i:].reshape(-1)
+        pairs = (last, last) if i == k - 1 else (xp.broadcast_to(x[i], x[i:].shape).reshape(-1), last)
         row = rounded_at_once(COVARIANCE, pairs, columns, (k - i) * groups, target, ddof=ddof)
         row = of_sums(i, pairs, columns) if row is None else row
         result[:, i, i:] = result[:, i:, i] = row.reshape(k - i, groups).T

@@ -176,12 +176,14 @@ def _rolling(
     target, options = real_result_dtype(x, dtype, None, x.shape, what), {}
     if name in ("nanvar", "nanstd"):
         options["ddof"] = exact_ddof(ddof)
-    moved = namespace(x).moveaxis(exactly("x", x, np.float64), along, -1)
-    rows = namespace(x).ascontiguousarray(moved).reshape(prod(moved.shape[:-1]), x.shape[along])
+    moved, xp, last = exactly("x", x, np.float64), namespace(x), along == x.ndim - 1
+    moved = moved if last else xp.moveaxis(moved, along, -1)
+    rows = xp.ascontiguousarray(moved).reshape(prod(moved.shape[:-1]), x.shape[along])
     result, certain = _quickly(rows, length, ahead, least, name, target, options)
     if certain is not None and not certain.all():
         _complete(rows, length, ahead, least, name, target, options, result, certain)
-    return namespace(x).moveaxis(narrow(result, target).reshape(moved.shape), -1, along)
+    result = narrow(result, target).reshape(moved.shape)
+    return result if last else xp.moveaxis(result, -1, along)
 
 
 def _quickly(
@@ -200,14 +202,15 @@ def _quickly(
     return namespace(x).empty(x.shape), namespace(x).zeros(x.shape, bool)
 
 
-def _rolled(x: np.ndarray, asked: Windows) -> tuple[np.ndarray, np.ndarray] | None:
+def _rolled(x: np.ndarray, asked: Windows) -> tuple[np.ndarray, np.ndarray | None] | None:
     """The same on the host: as enclosures, and in digits what these leave. None where nothing is compiled."""
     if (loops := compiled(LOOPS)) is None:
         return None
     result, certain = np.empty(x.shape), np.empty(x.shape, bool)
     _enclosed(loops, x, asked, result, certain)
-    if not certain.all():
-        _in_digits(loops, x, asked, result, certain)
+    if certain.all():
+        return result, None
+    _in_digits(loops, x, asked, result, certain)
     return result, certain
 
 

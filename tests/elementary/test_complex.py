@@ -7,7 +7,7 @@ from ml_dtypes import bfloat16
 
 import ozaki
 from ozaki.elementary.api import apply
-from ozaki.elementary.complex_numbers import PARTS
+from ozaki.elementary.record import PARTS
 from tests.elementary.references import mp, nearest
 from tests.elementary.test_functions import bits
 from tests.elementary.test_two_arguments import SPECIAL, plane

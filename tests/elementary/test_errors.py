@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ozaki.elementary.cores import Machine
-from ozaki.elementary.evaluate import _compiled
+from ozaki.elementary.evaluate import _run
 from ozaki.elementary.many import Many
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import FIRST, LAST, error_of, nearest
@@ -86,7 +86,7 @@ def test_short_and_long_texts_decide_alike(name):
             [np.empty(len(x[0]), np.uint8) for _ in range(2)],
         )
         for last, out, doubt in zip((False, True), outs, doubts, strict=True):
-            _compiled(name, dtype == np.float32, last)(*x, out, doubt)
+            _run(name, dtype == np.float32, last)(*x, out, doubt)
         both = (doubts[0] | doubts[1]) == 0
         assert both.mean() > 0.5
         assert (bits(outs[0][both]) == bits(outs[1][both])).all()

@@ -14,7 +14,7 @@ from multiword.rounding import round_to
 from multiword.runtime import sources
 from multiword.runtime.compiled import numpy_forms
 from ozaki.elementary.api import apply
-from ozaki.elementary.evaluate import _compiled, _interpreted, by_integers
+from ozaki.elementary.evaluate import _interpreted, _run, by_integers
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided, rounded
 from tests.elementary.references import REFERENCES, mp, nearest
@@ -77,7 +77,7 @@ def test_numpy_runs_a_text_with_the_bits_of_the_compiled_loop(name, last):
     for dtype in (np.float32, np.float64):
         x = np.concatenate([ordinary(name, 80, seed=1), SPECIAL]).astype(dtype)
         outs, doubts = [np.empty_like(x) for _ in range(2)], [np.empty(len(x), np.uint8) for _ in range(2)]
-        for run, out, doubt in zip((_compiled, _interpreted), outs, doubts, strict=True):
+        for run, out, doubt in zip((_run, _interpreted), outs, doubts, strict=True):
             run(name, dtype == np.float32, last)(x, out, doubt)
         assert (bits(outs[0]) == bits(outs[1])).all()
         assert (doubts[0] == doubts[1]).all()

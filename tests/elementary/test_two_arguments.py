@@ -5,7 +5,7 @@ import pytest
 
 import ozaki
 from ozaki.elementary.api import apply
-from ozaki.elementary.evaluate import _compiled, _interpreted, by_integers
+from ozaki.elementary.evaluate import _interpreted, _run, by_integers
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided
 from tests.elementary.references import mp, nearest
@@ -111,7 +111,7 @@ def test_numpy_runs_a_text_with_the_bits_of_the_compiled_loop(name, last):
             special = [z.ravel().astype(dtype) for z in np.meshgrid(SPECIAL, SPECIAL)]
         x, y = (np.concatenate(z) for z in zip(pairs(name, 40, dtype), special, strict=True))
         outs, doubts = [np.empty_like(x) for _ in range(2)], [np.empty(len(x), np.uint8) for _ in range(2)]
-        for run, out, doubt in zip((_compiled, _interpreted), outs, doubts, strict=True):
+        for run, out, doubt in zip((_run, _interpreted), outs, doubts, strict=True):
             run(name, dtype == np.float32, last)(x, y, out, doubt)
         assert (bits(outs[0]) == bits(outs[1])).all()
         assert (doubts[0] == doubts[1]).all()
@@ -128,7 +128,7 @@ def test_what_integers_decide_is_what_texts_do(name):
 def test_overflow_of_float32_is_decided_at_once(name, x, y):
     x, y = (np.full(3, z, np.float32) for z in (x, y))
     out, doubt = np.empty(3, np.float32), np.empty(3, np.uint8)
-    assert _compiled(name, True, False)(x, y, out, doubt) == 0
+    assert _run(name, True, False)(x, y, out, doubt) == 0
     assert (out == np.inf).all()
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 import ozaki
 from ozaki.elementary.api import float_of
-from ozaki.elementary.complex_numbers import PARTS
-from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS, PARTS
 from ozaki.public import PUBLIC
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.device_products import Call, writable

@@ -7,7 +7,7 @@ sides of a comparison can make.
 from typing import NamedTuple
 
 from ozaki import elementary
-from ozaki.elementary.complex_numbers import PARTS
+from ozaki.elementary.record import PARTS
 from ozaki.public import PUBLIC
 from tests.fuzz.solvers import METHODS
 from tests.reductions import ONE_ARRAY

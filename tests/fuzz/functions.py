@@ -4,9 +4,8 @@ import numpy as np
 
 import ozaki
 from multiword.runtime.compiled import numpy_forms
-from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.evaluate import by_integers
-from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS, PARTS
 from ozaki.public import PUBLIC
 from tests.fuzz.draw import Draw, check, check_same
 from tests.rowwise.definitions import DEFINITIONS, POSITIVE

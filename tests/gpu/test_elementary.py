@@ -7,9 +7,8 @@ import pytest
 import ozaki
 from ozaki.elementary import cuda
 from ozaki.elementary.api import apply
-from ozaki.elementary.complex_numbers import PARTS
 from ozaki.elementary.derivatives import derivative
-from ozaki.elementary.record import FUNCTIONS
+from ozaki.elementary.record import FUNCTIONS, PARTS
 from ozaki.elementary.slopes import SLOPES
 from tests.elementary import test_two_arguments as two_arguments
 from tests.elementary.test_complex import numbers as complex_numbers

@@ -9,7 +9,7 @@ import numpy as np
 
 import multiword
 import ozaki
-from ozaki.elementary.complex_numbers import PARTS
+from ozaki.elementary.record import PARTS
 from ozaki.public import PUBLIC
 from tests.inputs.kinds import KINDS, Kind, like
 from tests.reductions import ONE_ARRAY

@@ -14,7 +14,7 @@ from multiword import rounding
 from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.extraction_numba import fma
-from ozaki.sums.exact.rows import WIDTH
+from ozaki.sums.exact.rows import SIDE, WIDTH
 
 EQUALS = {
     "rounded_sums": "sums.rounded_norm",
@@ -197,16 +197,23 @@ def correlated(x, y, single, sums, result):
 
 
 @inlined
-def _mean(xs):
-    """The mean m of n numbers, rounded, t = Σx − n·m, and a bound of what that is wrong by."""
-    n, high, low, unknown = np.float64(len(xs)), 0.0, 0.0, 0.0
-    for j in range(len(xs)):
-        high, low, unknown = add(np.float64(xs[j]), high, low, unknown, False)
+def _mean(high, low, unknown, n):
+    """The mean m of n numbers, of whose sum this is an enclosure, rounded; t = Σx − n·m, and a bound of what
+    that is wrong by."""
     mean = high / n
     total, below = two_sum(high, -n * mean)
     more = low - fma(n, mean, -n * mean)
     unknown += (abs(total) + abs(below) + abs(low) + abs(more)) * RELATIVE
     return mean, total + (below + more), unknown
+
+
+@inlined
+def _mean_of(xs):
+    """The same of all numbers of a vector."""
+    high, low, unknown = 0.0, 0.0, 0.0
+    for j in range(len(xs)):
+        high, low, unknown = add(np.float64(xs[j]), high, low, unknown, False)
+    return _mean(high, low, unknown, np.float64(len(xs)))
 
 
 @inlined
@@ -217,7 +224,7 @@ def rounded_covariance(xs, ys, divisor, single):
     `SQUARED` allows for r·s and roundings is at most 5·u²·|d·e|.
     """
     n, products, rest, error = np.float64(len(xs)), 0.0, 0.0, 0.0
-    (mean, t, open_t), (other, v, open_v) = _mean(xs), _mean(ys)
+    (mean, t, open_t), (other, v, open_v) = _mean_of(xs), _mean_of(ys)
     for j in range(len(xs)):
         (d, r), (e, s) = two_sum(np.float64(xs[j]), -mean), two_sum(np.float64(ys[j]), -other)
         products, rest, error = add_product(d, e, products, rest, error, False)
@@ -234,34 +241,66 @@ def rounded_covariance(xs, ys, divisor, single):
     return rounded(*divided_by(products, rest, error, divisor), single)
 
 
-def rounded_variances(x, divisor, root, single, result):
-    """Write Σ(x − mean)²/divisor of rows, or its root; return how many are undecided, which are NaN.
+@inlined
+def _add_squares(xs, mean, squares, rest, error):
+    """Add (x − m)² to enclosures."""
+    for j in range(len(xs)):
+        d, r = two_sum(np.float64(xs[j]), -mean[j])
+        high, low, open_low = add_product(d, d, squares[j], rest[j], error[j], False)
+        low, lost = two_sum(low, 2 * d * r)
+        squares[j], rest[j], error[j] = high, low, open_low + (abs(lost) + d * d * SQUARED)
+
+
+@inlined
+def _variance(squares, rest, error, t, unknown, n, divisor, root, single):
+    """What (Σ(x − m)² − t²/n)/divisor, or its root, rounds to, or NaN."""
+    square = t * t / n
+    error += (2 * abs(t) + unknown) * unknown / n + square * RELATIVE
+    squares, lost = two_sum(squares, -square)
+    rest, lost = two_sum(rest, lost)
+    error += abs(lost)
+    squares, rest = two_sum(squares, rest)
+    squares, rest, error = divided_by(squares, rest, error, divisor)
+    if root:
+        squares, rest, error = root_of(squares, rest, error)
+    return rounded(squares, rest, error, single)
+
+
+def rounded_variances(x, columns, divisor, root, single, scratch, result):
+    """Write Σ(x − mean)²/divisor of columns, or its root; return how many are undecided, which are NaN.
 
     With d + r = x − m, m the mean rounded, Σ(x − mean)² = Σ(d + r)² − t²/n, where t = Σx − n·m is a rounding
     error (Chan, Golub and LeVeque, Algorithms for computing the sample variance, the corrected two-pass one).
 
-    divisor, root, single : as in `rounded_sums`.
+    x, columns, divisor, root, single : as in `rounded_sums`.
+    scratch : (8, SIDE); so many columns are computed side by side, in the lanes of vectors.
     """
-    undecided, n = 0, np.float64(x.shape[1])
+    undecided, high, low, unknown, mean = 0, scratch[0], scratch[1], scratch[2], scratch[3]
+    t, squares, rest, error = scratch[4], scratch[5], scratch[6], scratch[7]
     for i in range(len(x)):
-        xs = x[i]
-        mean, t, unknown = _mean(xs)
-        squares, rest, error = 0.0, 0.0, 0.0
-        for j in range(len(xs)):
-            d, r = two_sum(np.float64(xs[j]), -mean)
-            squares, rest, error = add_product(d, d, squares, rest, error, False)
-            rest, lost = two_sum(rest, 2 * d * r)
-            error += abs(lost) + d * d * SQUARED
-        square = t * t / n
-        error += (2 * abs(t) + unknown) * unknown / n + square * RELATIVE
-        squares, lost = two_sum(squares, -square)
-        rest, lost = two_sum(rest, lost)
-        error += abs(lost)
-        squares, rest = two_sum(squares, rest)
-        squares, rest, error = divided_by(squares, rest, error, divisor)
-        if root:
-            squares, rest, error = root_of(squares, rest, error)
-        value = rounded(squares, rest, error, single)
-        result[i] = value
-        undecided += value != value and special(xs, None, 0, 1) == 0
+        for start in range(0, columns, SIDE):
+            count, out = min(SIDE, columns - start), result[i, start : start + SIDE]
+            whole = len(out) < count  # a row in lanes
+            n = np.float64(x.shape[1] if whole else x.shape[1] // columns)
+            scratch[:] = 0.0
+            for k in range(start, x.shape[1], columns):
+                xs = x[i, k : k + count]
+                for j in range(len(xs)):
+                    high[j], low[j], unknown[j] = add(np.float64(xs[j]), high[j], low[j], unknown[j], False)
+            if whole:
+                _fold(high, low, unknown, count)
+            for j in range(len(out)):
+                mean[j], t[j], unknown[j] = _mean(high[j], low[j], unknown[j], n)
+            if whole:
+                mean[:] = mean[0]
+            for k in range(start, x.shape[1], columns):
+                _add_squares(x[i, k : k + count], mean, squares, rest, error)
+            if whole:
+                _fold(squares, rest, error, count)
+            for j in range(len(out)):
+                of_sums = squares[j], rest[j], error[j], t[j], unknown[j]
+                value = _variance(*of_sums, n, divisor, root, single)
+                out[j] = value
+                if value != value:
+                    undecided += special(x[i], None, start + j, 1 if whole else columns) == 0
     return undecided

@@ -62,7 +62,9 @@ def variances(
 def covariances(
     x: np.ndarray, y: np.ndarray, labels: np.ndarray, groups: int, rounding: Rounding, ddof: Fraction
 ) -> Found:
-    """Return covariances of real numbers by group."""
+    """Return covariances of real numbers by group; those of numbers with themselves are variances."""
+    if y is x:
+        return variances(x, labels, groups, rounding, ddof)
     if not _is_small(ddof):
         return None
     if (numbers := _Numbers.taken([x, y], labels, groups, rounding)) is None:

@@ -85,7 +85,9 @@ SIGNATURES: dict[Callable, Callable] = {
         x[2], y[2], int64, float64, boolean, boolean, float64[:, ::1], x[2].copy(readonly=False)
     ),
     correlated: lambda x, _: int64(x[1], x[1], boolean, float64[:, ::1], x[1].copy(readonly=False)),
-    rounded_variances: lambda x, _: int64(x[2], float64, boolean, boolean, x[1].copy(readonly=False)),
+    rounded_variances: lambda x, _: int64(
+        x[2], int64, float64, boolean, boolean, _Table, x[2].copy(readonly=False)
+    ),
     weighted_means: lambda x, _: int64(*_Weighted, float64, boolean, _Table, _Table),
     weighted_variances: lambda x, _: int64(*_Weighted, boolean, float64, boolean, boolean, _Table, _Values),
     largest_number: lambda x, _: int64(x[1]),

@@ -199,7 +199,13 @@ def variances(
     work, last = loops.loop(loops.rounded_variances, x.dtype), (float(n - int(ddof)), rounding.root, single)
 
     def of(result: np.ndarray, columns: np.ndarray) -> bool:
-        return bool(work(contiguous(columns.T), *last, result[0])) or skip_nan
+        outputs = columns.shape[1]
+        if outputs < NARROWEST_COLUMNS:
+            undecided = work(contiguous(columns.T), LANES, *last, np.empty((8, SIDE)), result.T)
+        else:
+            x = contiguous(columns).reshape(1, -1)
+            undecided = work(x, outputs, *last, np.empty((8, SIDE)), result)
+        return bool(undecided) or skip_nan
 
     (result,), undecided = _over_outputs(of, [x], reduced, 1, x.dtype)
     return result, undecided
