@@ -301,11 +301,6 @@ SPARSE_COLUMNS = 32
 SPARSE_COLUMNS_BY_ROWS = 4
 """Real columns that are multiplied one by one, row by row; more are faster together."""
 
-SPARSE_ROWS_IN_COLUMNS = 1 << 9
-"""Rows up to which entries that lie column by column are added to sums of all rows, which stay in a cache,
-sooner than sorted by row: of 100 rows times 40 columns in 64 µs, not 89; of 2,500, on one thread, it would be
-2.9 ms, not 0.9."""
-
 SPARSE_VECTORS = 1 << 16
 """Numbers of vectors that one loop of Krylov methods takes, some 30 µs; more are for several threads."""
 

@@ -5,7 +5,7 @@ a tie, is added up again, carefully. NaN stands for results that are still undec
 """
 
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
+from numba import boolean, float32, float64, int32, int64, types, uint32, uint64
 
 from multiword.runtime.addresses import on_stack, plus, to_doubles_at
 from multiword.runtime.jit import inlined, jit, pasted
@@ -34,8 +34,8 @@ EQUALS = {
     "add_columns": "sums.rounded_dot",
     "add_entries": "sums.rounded_dot",
     "round_sums": "sums.rounded_dot",
-    "count_entries": "sums.rounded_dot",
-    "place_entries": "sums.rounded_dot",
+    "sort_columns": "sums.rounded_dot",
+    "sort_entries": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
@@ -567,23 +567,57 @@ def round_sums(sums, single, out):
     return undecided
 
 
-@jit(int64(_read(int64), int64[::1]))
-def count_entries(rows, counts):
-    """Add the entries of each row to the count behind its own; return INVALID where a row is out of range."""
-    height = np.uint64(len(counts) - 1)
-    for p in range(len(rows)):
-        i = np.uint64(rows[p])
-        if i >= height:
-            return INVALID
-        counts[i + np.uint64(1)] += 1
+@inlined
+def _begin_rows(ends):
+    """Make of the entries of row i, counted at ends[i + 2], where they begin, at ends[i + 1]."""
+    begin = np.int64(0)
+    for i in range(np.uint64(len(ends))):
+        begin += ends[i]
+        ends[i] = begin
+
+
+@inlined
+def _place(i, j, value, ends, columns, numbers):
+    """Write an entry behind those of its row that are there."""
+    place = np.uint64(ends[i + np.uint64(1)])
+    columns[place], numbers[place] = j, value
+    ends[i + np.uint64(1)] += 1
+
+
+def _sorted(signed, _, value):
+    return int64(_read(signed), _read(signed), _read(value), int64[::1], int64[::1], float64[::1])
+
+
+@of_kinds(INDICES, {"float64": float64}, _sorted)
+def sort_columns(pointers, indices, values, ends, columns, numbers):
+    """Write entries that lie column by column row by row; return INVALID for indices that none can have.
+
+    ends : (rows + 2,), of zeros; row i is from ends[i] to ends[i + 1] then.
+    columns, numbers : (entries,).
+    """
+    height, stored, zero = np.uint64(len(ends) - 2), np.uint64(len(numbers)), np.uint64(0)
+    lines = np.uint64(len(pointers) - 1)
+    if _longest_row(pointers, indices, stored, height, zero, lines) == INVALID:
+        return INVALID
+    for p in range(np.uint64(pointers[zero]), np.uint64(pointers[lines])):
+        ends[np.uint64(indices[p]) + np.uint64(2)] += 1
+    _begin_rows(ends)
+    for j in range(lines):
+        for p in range(np.uint64(pointers[j]), np.uint64(pointers[j + np.uint64(1)])):
+            _place(np.uint64(indices[p]), j, values[p], ends, columns, numbers)
     return 0
 
 
-@jit(void(_read(int64), _read(int64), _read(float64), int64[::1], int64[::1], float64[::1]))
-def place_entries(rows, columns, values, ends, indices, numbers):
-    """Write entries, whose rows are in range, behind those of their rows that are there."""
-    for p in range(len(rows)):
+@of_kinds(INDICES, {"float64": float64}, _sorted)
+def sort_entries(rows, columns_of, values, ends, columns, numbers):
+    """As `sort_columns`, of entries in any order, of whose columns nothing is asked."""
+    height = np.uint64(len(ends) - 2)
+    for p in range(np.uint64(len(numbers))):
         i = np.uint64(rows[p])
-        place = np.uint64(ends[i])
-        indices[place], numbers[place] = columns[p], values[p]
-        ends[i] += 1
+        if i >= height:
+            return INVALID
+        ends[i + np.uint64(2)] += 1
+    _begin_rows(ends)
+    for p in range(np.uint64(len(numbers))):
+        _place(np.uint64(rows[p]), columns_of[p], values[p], ends, columns, numbers)
+    return 0
