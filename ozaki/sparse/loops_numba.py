@@ -58,7 +58,7 @@ FURTHEST = np.int64(1 << 62)
 """What an offset of a diagonal may as well be, where it is further below: no row is so far."""
 
 EXACT = 2.0**-105
-"""All products are multiples of at least n·sigma times this (`extract`), and nothing is lost."""
+"""All terms are multiples of at least (n + 1)·sigma times this (`extract`), and nothing is lost."""
 
 INDICES = {"int32": (int32, uint32), "int64": (int64, uint64)}
 VALUES = {"float32": float32, "float64": float64}
@@ -285,8 +285,10 @@ def _extract_rows(
         if exact or again:
             unit = largest_and_unit_of(x)[1] if unit < 0 else unit
             of_some = largest_and_unit_of(some)[1] if of_some < 0 else of_some
-            of_products = unit * of_some
-            exact = of_products > UNDERFLOW and np.float64(longest) * sigma * EXACT <= of_products
+            of_terms = unit * of_some
+            if len(initial):
+                of_terms = min(of_terms, largest_and_unit_of(initial[first:last])[1])
+            exact = of_terms > UNDERFLOW and np.float64(longest + 1) * sigma * EXACT <= of_terms
         if again and not exact:
             break
         bound = 0.0 if exact else bound_of(sigma, np.uint64(longest))
@@ -294,7 +296,7 @@ def _extract_rows(
             left = _long_rows(*matrix, first, last, sigma, bound, lows, out)
         else:
             left = _short_rows(*matrix, first, last, sigma, bound, lows, out)
-        if not left or exact or len(initial):
+        if not left or exact:
             break
     return left, exact, unit
 

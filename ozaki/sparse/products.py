@@ -25,7 +25,7 @@ from ozaki.arguments import result_dtype
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sparse.matrices import COORDINATES, Matrix, out_of_range
 from ozaki.sparse.products_cuda import rows_on_device
-from ozaki.sparse.rows import LOOPS, NOTHING, Rows, pairs, same_integers
+from ozaki.sparse.rows import LOOPS, NOTHING, Rows, kinds, pairs, same_integers
 from ozaki.sums.arguments import format_of, real_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import contiguous
@@ -116,12 +116,13 @@ def in_rows(matrix: Matrix) -> Matrix:
         sort, lying, values = loops.sort_entries, same_integers(*matrix.indices), matrix.values
         lying = lying[::-1] if matrix.transposed else lying
     else:
-        sort, (*lying, values) = loops.sort_entries, matrix.together()
+        sort, (rows, columns, values) = loops.sort_entries, matrix.together()
+        lying = rows, columns
     values, ends = np.ascontiguousarray(to_float64(values)), np.zeros(matrix.shape[0] + 2, np.int64)
     stored = min(len(lying[1]), len(values))
-    columns, numbers = scratch((stored,), np.int64), scratch((stored,))
-    _checked(sort[lying[1].dtype.name, "float64"](*lying, values, ends, columns, numbers))
-    return Matrix(matrix.shape, numbers, "csr", (ends[:-1], columns))
+    places, numbers = scratch((stored,), np.int64), scratch((stored,))
+    _checked(sort[kinds(lying[1], values)](*lying, values, ends, places, numbers))
+    return Matrix(matrix.shape, numbers, "csr", (ends[:-1], places))
 
 
 def sorted_by_row(matrix: Matrix) -> Matrix:
@@ -134,25 +135,34 @@ def sorted_by_row(matrix: Matrix) -> Matrix:
     return Matrix(matrix.shape, values[order], "csr", (pointers, columns[order]))
 
 
-def product_with_vector(matrix: Matrix, x: Array) -> Array:
-    """Return Ax of a vector of as many numbers as A has columns, correctly rounded."""
-    dtype = result_dtype(matrix.values, x)
+def product_with_vector(
+    matrix: Matrix, x: Array, addends: Sequence[Array] = (), dtype: np.dtype | None = None
+) -> Array:
+    """Return Ax + Σ b, correctly rounded, of a vector of as many numbers as A has columns, and others."""
+    dtype = result_dtype(matrix.values, x) if dtype is None else dtype
     found = None
     if matrix.shape[0]:  # the shortest way, which most products take
-        if is_cupy(x):
+        if not is_cupy(x):
+            found = in_one_loop(matrix, x, addends, dtype)
+        elif not addends:
             found = rows_on_device(in_rows(matrix), x, (), dtype)
-        else:
-            found = _in_one_loop(matrix, x, dtype)
-    return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0] if found is None else found
+    if found is not None:
+        return found
+    return rounded_products([(matrix, as_columns(x))], [*map(as_columns, addends)], dtype)[:, 0]
 
 
-def _in_one_loop(matrix: Matrix, x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Return Ax of floats on a CPU; None where that takes more than a compiled loop over rows."""
-    if dtype.kind != "f" or x.dtype.kind != "f" or (rows := _rows_of(matrix)) is None:
+def in_one_loop(
+    matrix: Matrix, x: np.ndarray, addends: Sequence[np.ndarray], dtype: np.dtype
+) -> np.ndarray | None:
+    """Return Ax, or Ax + b, of floats on a CPU; None where that takes more than a compiled loop over rows."""
+    numbers = [x, *addends]
+    if dtype.kind != "f" or len(addends) > 1 or any(y.dtype.kind != "f" for y in numbers):
         return None
+    if (rows := _rows_of(matrix)) is None:
+        return None
+    x, initial, *_ = *[np.ascontiguousarray(to_float64(y)) for y in numbers], NOTHING
     out = np.empty(matrix.shape[0])
-    undecided = rows.add(np.ascontiguousarray(to_float64(x)), NOTHING, dtype.itemsize == 4, out)
-    return None if _checked(undecided) else narrow(out, dtype)
+    return None if _checked(rows.add(x, initial, dtype.itemsize == 4, out)) else narrow(out, dtype)
 
 
 def _by_rows(rows: Rows, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray, parts: int) -> int:
