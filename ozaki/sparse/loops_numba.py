@@ -572,7 +572,7 @@ def round_sums(sums, single, out):
 @inlined
 def _begin_rows(ends):
     """Make of the entries of row i, counted at ends[i + 2], where they begin, at ends[i + 1]."""
-    begin = np.int64(0)
+    begin = 0 * ends[0]
     for i in range(np.uint64(len(ends))):
         begin += ends[i]
         ends[i] = begin
@@ -587,7 +587,7 @@ def _place(i, j, value, ends, columns, numbers):
 
 
 def _sorted(signed, _, value):
-    return int64(_read(signed), _read(signed), _read(value), int64[::1], int64[::1], float64[::1])
+    return int64(_read(signed), _read(signed), _read(value), signed[::1], signed[::1], float64[::1])
 
 
 @of_kinds(INDICES, {"float64": float64}, _sorted)

@@ -118,9 +118,13 @@ def in_rows(matrix: Matrix) -> Matrix:
     else:
         sort, (rows, columns, values) = loops.sort_entries, matrix.together()
         lying = rows, columns
-    values, ends = np.ascontiguousarray(to_float64(values)), np.zeros(matrix.shape[0] + 2, np.int64)
+    values = np.ascontiguousarray(to_float64(values))
     stored = min(len(lying[1]), len(values))
-    places, numbers = scratch((stored,), np.int64), scratch((stored,))
+    if max(stored, *matrix.shape) >> 31:  # 32 bits may be too few to count them
+        lying = same_integers(*(x.astype(np.int64, copy=False) for x in lying))
+    integers = lying[1].dtype
+    ends, places = np.zeros(matrix.shape[0] + 2, integers), scratch((stored,), integers)
+    numbers = scratch((stored,))
     _checked(sort[kinds(lying[1], values)](*lying, values, ends, places, numbers))
     return Matrix(matrix.shape, numbers, "csr", (ends[:-1], places))
 

@@ -165,9 +165,9 @@ def kinds(indices: np.ndarray, values: np.ndarray) -> tuple[str, str]:
 
 
 def same_integers(*indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays of indices as contiguous ones of one dtype: int64 if they have several."""
+    """Return two arrays of indices as contiguous ones of one dtype: int64 unless both are int32."""
     first, second = indices
-    dtype = first.dtype if first.dtype == second.dtype else np.int64
+    dtype = first.dtype if first.dtype == second.dtype and first.dtype.char in "ilq" else np.int64
     return np.ascontiguousarray(first, dtype), np.ascontiguousarray(second, dtype)
 
 
