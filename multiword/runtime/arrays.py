@@ -407,7 +407,9 @@ def put_one_nan(x: Array) -> None:
             infinite, canonical = np.array([np.inf, nan], part.dtype).view(words.dtype)
             _one_nan()(words, infinite, canonical, words)
         else:
-            np.copyto(part, nan, where=np.isnan(part))
+            which = np.isnan(part)
+            if np.count_nonzero(which):  # seldom
+                np.copyto(part, nan, where=which)
 
 
 def conjugated(x: Array) -> Array:

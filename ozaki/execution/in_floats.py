@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from multiword.runtime.arrays import put_one_nan
 from multiword.runtime.cached import cached_property
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import compiled_block, over_rows, scratch
@@ -35,10 +36,12 @@ from ozaki.execution.small_products import SmallProducts, put_pairs
 from ozaki.execution.thin import ThinProducts, start_of
 from ozaki.product import steps
 from ozaki.product.pair import Pair, Signature
+from ozaki.product.request import TARGETS
 from ozaki.product.scale import bits_of_level_factors, counted_bits
 from ozaki.rounding.conversion import to_half
 from ozaki.tuning import (
     FEW_RESULTS,
+    FEWEST_NUMBERS,
     FEWEST_RESULTS,
     FEWEST_ROWS,
     FLOATS,
@@ -86,9 +89,12 @@ class Floats(Executor):
     def __init__(self, signature: Signature) -> None:
         super().__init__(signature)
         self._by_rows = _is_by_rows(signature)
-        self._side_by_side = self._by_rows and _is_short(signature)
+        self._side_by_side, self._of_numbers = (
+            self._by_rows and _is_short(signature),
+            _is_of_numbers(signature),
+        )
         # Compiled code takes and leaves float64 numbers: only single precision is converted by NumPy.
-        self.silent = signature.dtype.char in "dD" and not self._side_by_side
+        self.silent = signature.dtype.char in "dD" and not (self._side_by_side or self._of_numbers)
 
     @cached_property
     def _small(self) -> SmallProducts:
@@ -101,7 +107,7 @@ class Floats(Executor):
     @property
     def cost(self) -> float:
         (m, k, n), parts = self.signature.shape, self.signature.parts
-        if self._by_rows and _pays_by_rows(self.signature):
+        if self._of_numbers or (self._by_rows and _pays_by_rows(self.signature)):
             return 0.0
         k, n = parts * k, parts * n
         short = k <= LONGEST_IN_FLOATS or m * n <= FEW_RESULTS
@@ -109,11 +115,15 @@ class Floats(Executor):
         return FLOATS[0] + FLOATS[1] * m * k * n + FLOATS[2] * m * n if small else math.inf
 
     def declines(self, pair: Pair) -> str | None:
+        if self._of_numbers:
+            return None
         if (why := beyond(pair, WIDENED_IN_ALL)) is not None and pair.bits != EVERYTHING:
             return why
         return EXTREME if is_extreme(pair) else None
 
     def run(self, pair: Pair, out: np.ndarray) -> Outcome:
+        if self._of_numbers:
+            return _multiply_numbers(pair.a.matrix, pair.b.matrix, out)
         if not self._by_rows:
             return self._small.multiply(pair, out)
         return self._run_short(pair, out) if self._side_by_side else self._thin.multiply(pair, out)
@@ -162,6 +172,26 @@ def takes_no_widening(pair: Pair) -> bool:
         return counted_bits(pair) == 0
     data = ShortRows(pair)
     return data.moderate and data.counted_bits() == 0
+
+
+def _is_of_numbers(signature: Signature) -> bool:
+    """Return whether rows are single numbers, and integers as wide as these: nothing is lost of them."""
+    request, dtype, (m, k, n) = signature.request, signature.dtype, signature.shape
+    if k > 1 or signature.parts > 1 or request.target is not None:
+        return False
+    if signature.stack * m * n < FEWEST_NUMBERS:
+        return False
+    of_norms = request.of_norms and request.norm_format(dtype).precision >= TARGETS[dtype].precision
+    return of_norms or request.accuracy == "exact"
+
+
+def _multiply_numbers(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Outcome:
+    """Write the products of single numbers, each rounded once."""
+    np.multiply(a, b, out=out)
+    put_one_nan(out)
+    if not (a.all() and b.all()):  # a product with 0 is +0; what underflows keeps its sign
+        np.add(out, 0, out=out, where=(a == 0) | (b == 0))
+    return DONE
 
 
 def _is_short(signature: Signature) -> bool:

@@ -227,9 +227,18 @@ def solve(a: Any, b: Any, *, errors: str = "raise") -> Array:
     array([1., 1.])
     """
     matrix, right, one = systems(a, b, finite=False)
-    options: dict[str, Any] = {"like": (a, b), "errors": errors, "alone": calls.SMALL}
-    x = each(lambda m, y: within_range(factor_lu.solver(m), y), matrix, right, **options)
+    x = _solutions(matrix, right, (a, b), errors)
     return x[..., 0] if one else x
+
+
+def _solutions(a: Array, b: Array, like: tuple[Any, ...], errors: str) -> Array:
+    """Return the solutions of systems of one dtype, in the precision of arrays that they are like."""
+
+    def solution(matrix: Array, right: Array) -> Array:
+        return within_range(factor_lu.solver(matrix), right)
+
+    x: Array = each(solution, a, b, like=like, errors=errors, alone=calls.SMALL)
+    return x
 
 
 @public_in("ozaki.linalg", "The same bits")
@@ -245,8 +254,8 @@ def inv(a: Any, *, errors: str = "raise") -> Array:
            [-1.,  2.]])
     """
     matrix = square(a, finite=False)
-    dtype = result_dtype(as_array(a, "a"), as_array(a, "a"))
-    return solve(a, namespace(matrix).eye(matrix.shape[-1], dtype=dtype), errors=errors)
+    identity = namespace(matrix).eye(matrix.shape[-1], dtype=matrix.dtype)
+    return _solutions(matrix, identity, (a,), errors)
 
 
 @public_in("ozaki.linalg", "The same bits")

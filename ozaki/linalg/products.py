@@ -14,6 +14,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
+from multiword.runtime.parallel import over_rows, thread_count
 from multiword.runtime.readback import anywhere
 from ozaki.api import accurate_dgemm, accurate_zgemm
 from ozaki.arguments import factors_of, request_of
@@ -32,6 +33,13 @@ SUMMED_PRODUCTS = {False: 1 << 20, True: 1 << 22}
 """Products of two numbers up to which sums in four words take less than a product of matrices on a CPU, of
 one word and of several: at order 32 a tenth of the time, at 100 nine tenths of one word and a third of two,
 at 160 half of two (AVX-512, one core)."""
+
+
+SUMMED_SHARES, LEAST_SHARED = 4, 1 << 19
+"""Blocks of rows of such sums that threads share, and products of two numbers from which they do: 1 ms."""
+
+LANES = 8
+"""Rows side by side of which compiled sums make a vector."""
 
 
 def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
@@ -107,8 +115,7 @@ def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, result:
     form = _four_words(result)
     if form is None or words > 3:
         return range(n)
-    undecided, rows = 0, min(form.ROWS, padded(max(m, n, 1), 4))
-    scratch = np.zeros((form.TERMS, rows)), np.empty((min(m, n), form.STATE, rows))
+    undecided = list[int]()
     for imaginary, out in enumerate(real_parts(result)):
         factors, numbers = pairs, addends
         if result.dtype.kind == "c":
@@ -126,8 +133,22 @@ def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, result:
         terms = np.array(numbers, np.float64).reshape(len(numbers), m, n)
         if m < n:  # sums side by side are of rows, of which there are to be many
             left, right, terms, out = right.T, left.T, terms.swapaxes(1, 2), out.swapaxes(1, 2)
-        undecided += form.words_of_sums(left, right, terms, out, *scratch)
-    return np.flatnonzero(np.isnan(result).any(axis=(0, 1))).tolist() if undecided else ()
+        undecided.append(_words_of_sums(form, left, right, terms, out))
+    return np.flatnonzero(np.isnan(result).any(axis=(0, 1))).tolist() if any(undecided) else ()
+
+
+def _words_of_sums(form: Any, left: Array, right: Array, terms: Array, out: Array) -> int:
+    """Write words of sums, some rows at a time; return how many are undecided."""
+    (m, k), n, undecided = left.shape, right.shape[1], list[int]()
+    shares = SUMMED_SHARES if m * k * n >= LEAST_SHARED and thread_count() > 1 else 1
+    rows = padded(-(-m // max(shares, -(-m // form.ROWS), 1)), LANES)  # others would not be added in vectors
+
+    def work(block: slice) -> None:
+        scratch = np.zeros((form.TERMS, rows)), np.empty((n, form.STATE, rows))
+        undecided.append(form.words_of_sums(left[block], right, terms[:, block], out[:, block], *scratch))
+
+    over_rows(work, m, 1, rows)
+    return sum(undecided)
 
 
 def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from multiword.runtime.arrays import (
     as_array,
     check_out,
     check_same_device,
+    is_cupy,
     namespace,
     on_device_of_arrays,
 )
@@ -22,7 +24,7 @@ from ozaki.public import is_sparse
 from ozaki.rounding.conversion import narrow
 from ozaki.sparse.matrices import Matrix
 from ozaki.sparse.pairs import pairs_of_duplicates, sparse_product
-from ozaki.sparse.products import as_columns, product_with_vector, rounded_products
+from ozaki.sparse.products import as_columns, in_one_loop, product_with_vector, rounded_products
 from ozaki.sparse.rows import csr_times_vector
 from ozaki.sums import api as sums
 from ozaki.sums.arguments import Axis, DType, Out, axes_of, deliver, format_of, real_result_dtype
@@ -113,27 +115,32 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     words = integer("words", words)
     if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")
-    matrices = [Matrix.of(value, "a") for value in (a if isinstance(a, tuple) else (a,))]
-    xs, addends = (
-        [as_array(y, name) for y in (value if isinstance(value, tuple) else (value,))]
-        for value, name in ((x, "x"), (b, "b"))
-    )
+    matrices = [Matrix.of(y, "a") for y in (a if isinstance(a, tuple) else (a,))]
+    xs = [as_array(y, "x") for y in (x if isinstance(x, tuple) else (x,))]
+    addends = [as_array(y, "b") for y in (b if isinstance(b, tuple) else (b,))]
     check_same_device(a=matrices[0].values, x=xs[0], b=addends[0])
-    one, dims = addends[0].ndim == 1, {y.ndim for y in (*xs, *addends)}
-    xs, addends = ([as_columns(y) for y in arrays] for arrays in (xs, addends))
-    shapes = {m.shape for m in matrices}, {y.shape for y in xs}, {y.shape for y in addends}
-    (m, n), (k, *width) = matrices[0].shape, xs[0].shape
-    if any(len(some) > 1 for some in (*shapes, dims)) or k != n or addends[0].shape != (m, *width):
-        raise ValueError("shapes do not fit: " + ", ".join(str(sorted(some)) for some in shapes))
-    dtype = np.result_type(np.float64, *[y.dtype for y in (*xs, *addends)], *[m.dtype for m in matrices])
-    xs = [-y.astype(np.result_type(y.dtype, np.float64)) for y in xs]
-    terms, found = [(matrix, y) for matrix in matrices for y in xs], list[Array]()
-    for _ in range(words):
+    _check_shapes(*([y.shape for y in some] for some in (matrices, xs, addends)))
+    one, dtypes = addends[0].ndim == 1, [y.dtype for y in (*matrices, *xs, *addends)]
+    dtype = np.result_type(np.float64, *dtypes)
+    xs = [-y.astype(np.result_type(y.dtype, np.float64), copy=False) for y in xs]
+    found = list[Array]()
+    if one and len(dtypes) == 3 and words == 1:  # nearly always
+        found.append(product_with_vector(matrices[0], xs[0], addends, dtype)[:, None])
+    terms, addends = [(m, as_columns(y)) for m in matrices for y in xs], [*map(as_columns, addends)]
+    while len(found) < words:
         found.append(rounded_products(terms, [*addends, *(-word for word in found)], dtype))
     if not all(map(all_finite, found)):
         raise ValueError("a, x and b must be finite, and so must the residual be")
     result = [word[:, 0] if one else word for word in found]
     return result[0] if words == 1 else tuple(result)
+
+
+def _check_shapes(of_a: list[Any], of_x: list[Any], of_b: list[Any]) -> None:
+    """Raise ValueError unless products of all matrices and arrays x have the shape of all arrays b."""
+    (m, n), (k, *width), shapes = of_a[0], of_x[0] or (0,), (of_a, of_x, of_b)
+    if k != n or of_b[0] != (m, *width) or any(some.count(some[0]) < len(some) for some in shapes):
+        as_matrices = [{y if len(y) > 1 else (*y, 1) for y in some} for some in shapes]
+        raise ValueError("shapes do not fit: " + ", ".join(str(sorted(some)) for some in as_matrices))
 
 
 @on_device_of_arrays
@@ -147,20 +154,28 @@ def sum(x: Any, axis: Axis = None, dtype: DType = None, out: Out = None, keepdim
     >>> ozaki.sum(csr_array([[1e16, 1.0, -1e16], [0.0, 2.0, 0.0]]), axis=1)
     array([1., 2.])
     """
-    matrix = Matrix.of(x, "x")
-    axes, entries = axes_of(axis, 2), matrix.together()
+    matrix, axes = Matrix.of(x, "x"), axes_of(axis, 2)
     if len(axes) == 2:
-        result = sums.sum(entries.values, dtype=dtype)
-        result = namespace(entries.values).asarray(result).reshape((1, 1) if keepdims else ())
+        values = matrix.together().values
+        result = namespace(values).asarray(sums.sum(values, dtype=dtype)).reshape((1, 1) if keepdims else ())
     else:
-        labels = entries.columns if axes == (0,) else entries.rows
-        size = matrix.shape[1] if axes == (0,) else matrix.shape[0]
-        result = group_sum(entries.values, labels, size, dtype)
+        result = _sums_of_rows(matrix.T if axes == (0,) else matrix, dtype)
         result = namespace(result).expand_dims(result, axes[0]) if keepdims else result
     result = result if result.dtype.kind in "iub" else result + result.dtype.type(0)
     if out is not None:
-        check_out(out, entries.values, result.shape, result.dtype)
+        check_out(out, matrix.values, result.shape, result.dtype)
     return deliver(result, out)
+
+
+def _sums_of_rows(matrix: Matrix, dtype: DType) -> Array:
+    """Return the sums of rows, of floats on a CPU by a product with ones where a loop decides it."""
+    if dtype is None and not is_cupy(matrix.values):
+        with suppress(ValueError):  # of indices that none can have, sums by group tell
+            found = in_one_loop(matrix, np.ones(matrix.shape[1], matrix.dtype), (), matrix.dtype)
+            if found is not None:
+                return found
+    entries = matrix.together()
+    return group_sum(entries.values, entries.rows, matrix.shape[0], dtype)
 
 
 @on_device_of_arrays

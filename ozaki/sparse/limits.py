@@ -8,3 +8,9 @@ UNDERFLOW = 1e-290
 
 SMALLEST = 1e-280
 """A sigma (`extract`) is larger: so it is where products underflow, too."""
+
+LOSSLESS = 2.0**-50
+"""A quick sum of n terms behind the first one, with a total T, loses nothing if a power of two divides all of
+them that is larger than (n + 1)·2**-52·T times this, which is 16(n + 1)·u²·T. For what is rounded on the way
+is a multiple of it, and at most 2**53 times as large: rests of sums and products, at most 8u·T each, and
+their sums, at most 3nu·T."""

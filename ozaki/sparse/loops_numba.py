@@ -5,15 +5,17 @@ a tie, is added up again, carefully. NaN stands for results that are still undec
 """
 
 import numpy as np
-from numba import boolean, float32, float64, int32, int64, types, uint32, uint64, void
+from numba import boolean, float32, float64, int32, int64, types, uint32, uint64
 
 from multiword.runtime.addresses import on_stack, plus, to_doubles_at
 from multiword.runtime.jit import inlined, jit, pasted
+from ozaki.sparse.columns_numba import row_adder
 from ozaki.sparse.limits import LONGEST, SMALLEST, UNDERFLOW
 from ozaki.sparse.sums_numba import (
     add_carefully,
     add_quickly,
     bound_of,
+    bound_within,
     ends,
     extract,
     largest_and_unit_of,
@@ -32,8 +34,8 @@ EQUALS = {
     "add_columns": "sums.rounded_dot",
     "add_entries": "sums.rounded_dot",
     "round_sums": "sums.rounded_dot",
-    "count_entries": "sums.rounded_dot",
-    "place_entries": "sums.rounded_dot",
+    "sort_columns": "sums.rounded_dot",
+    "sort_entries": "sums.rounded_dot",
 }
 """The function of `ozaki.definition` that each form, or the sum it is a step of, has the bits of."""
 
@@ -52,8 +54,11 @@ LONG = 32
 LONGEST_PAUSE = 16
 """Steps without one sigma at most, after rows that it did not decide: those beside a heavy row, or all."""
 
+FURTHEST = np.int64(1 << 62)
+"""What an offset of a diagonal may as well be, where it is further below: no row is so far."""
+
 EXACT = 2.0**-105
-"""All products are multiples of at least n·sigma times this (`extract`), and nothing is lost."""
+"""All terms are multiples of at least (n + 1)·sigma times this (`extract`), and nothing is lost."""
 
 INDICES = {"int32": (int32, uint32), "int64": (int64, uint64)}
 VALUES = {"float32": float32, "float64": float64}
@@ -193,19 +198,40 @@ def _of_complex_row(add):
     return add_up
 
 
-def _of_diagonals(add):
-    """As `_of_row`, of row i of diagonals; what lies outside of the matrix is left out."""
+@inlined
+def _diagonal_again(stored, columns, values, x, i, high, error):
+    """As `_of_row`, carefully, of row i of diagonals; what lies outside of the matrix is left out."""
+    low, width, length = 0.0, np.uint64(len(x)), np.uint64(values.shape[1])
+    for d in range(np.uint64(len(columns))):
+        j, q = np.uint64(i + columns[d]), np.uint64(i + stored[d])
+        if j < width and q < length:
+            high, low, error = add_carefully(values[d, q], x[j], high, low, error)
+    return high, low, error
 
-    @inlined
-    def add_up(stored, columns, values, x, i, high, error):
-        low, width, length = 0.0, np.uint64(len(x)), np.uint64(values.shape[1])
-        for d in range(np.uint64(len(columns))):
-            j, q = np.uint64(i + columns[d]), np.uint64(i + stored[d])
-            if j < width and q < length:
-                high, low, error = add(values[d, q], x[j], high, low, error)
-        return high, low, error
 
-    return add_up
+@inlined
+def _add_diagonals(row, stored, columns, values, x, high, low, total):
+    """Add up the products of rows from `row` on, side by side."""
+    for d in range(np.uint64(len(columns))):
+        # The rows that have a number of this diagonal; offsets may be any integers.
+        j, q = max(row + columns[d], -FURTHEST), max(row + stored[d], -FURTHEST)
+        begin, end = max(np.int64(0), -j, -q), min(len(high), len(x) - j, values.shape[1] - q)
+        if begin < end:
+            line, of_x = values[d, q + begin : q + end], x[j + begin : j + end]
+            upper, lower, size = high[begin:end], low[begin:end], total[begin:end]
+            for i in range(np.uint64(len(line))):
+                upper[i], lower[i], size[i] = add_quickly(line[i], of_x[i], upper[i], lower[i], size[i])
+
+
+@inlined
+def _end_diagonals(high, low, total, count, unit, single, out):
+    """Write what sums round to, NaN where that is undecided; return how many are."""
+    undecided = 0
+    for i in range(np.uint64(len(out))):
+        value, below = ends(high[i], low[i], bound_within(total[i], count, unit), single)
+        out[i] = not_minus_zero(value, single) if value == below else np.nan
+        undecided += value != below
+    return undecided
 
 
 _row, _row_again = _of_row(add_quickly), _of_row(add_carefully)
@@ -213,7 +239,6 @@ room = on_stack(TOGETHER)
 _short_rows, _long_rows = _of_extracted_rows(inlined(lambda x, y: x + y)), _of_extracted_rows(plus)
 _block, _block_again = _of_blocks(add_quickly), _of_blocks(add_carefully)
 _complex_row, _complex_row_again = _of_complex_row(add_quickly), _of_complex_row(add_carefully)
-_diagonal, _diagonal_again = _of_diagonals(add_quickly), _of_diagonals(add_carefully)
 
 
 @inlined
@@ -260,8 +285,10 @@ def _extract_rows(
         if exact or again:
             unit = largest_and_unit_of(x)[1] if unit < 0 else unit
             of_some = largest_and_unit_of(some)[1] if of_some < 0 else of_some
-            of_products = unit * of_some
-            exact = of_products > UNDERFLOW and np.float64(longest) * sigma * EXACT <= of_products
+            of_terms = unit * of_some
+            if len(initial):
+                of_terms = min(of_terms, largest_and_unit_of(initial[first:last])[1])
+            exact = of_terms > UNDERFLOW and np.float64(longest + 1) * sigma * EXACT <= of_terms
         if again and not exact:
             break
         bound = 0.0 if exact else bound_of(sigma, np.uint64(longest))
@@ -269,7 +296,7 @@ def _extract_rows(
             left = _long_rows(*matrix, first, last, sigma, bound, lows, out)
         else:
             left = _short_rows(*matrix, first, last, sigma, bound, lows, out)
-        if not left or exact or len(initial):
+        if not left or exact:
             break
     return left, exact, unit
 
@@ -334,38 +361,55 @@ def add_rows(pointers, indices, values, x, initial, single, out):
     return undecided
 
 
+@inlined
+def _unit_of_terms(values, x, initial):
+    """Return a power of two that divides all products of values and x, and what is added to these; or 0."""
+    unit = largest_and_unit_of(values)[1] * largest_and_unit_of(x)[1]
+    unit = min(unit, largest_and_unit_of(initial)[1])
+    return unit if unit > UNDERFLOW else 0.0
+
+
+COLUMNS, FEW = 8, 4
+"""Columns of wide rows that are added up side by side, and of those that have fewer than so many."""
+
+_columns_of_row, _few_columns_of_row = row_adder(COLUMNS), row_adder(FEW)
+
+
+@inlined
+def _wide_row(indices, values, count, x, start, added, unit, single, out):
+    """Add up a row in all columns, from numbers at the address `start`; return 0 if all are decided."""
+    left, lanes = np.int64(0), COLUMNS if len(out) >= COLUMNS else FEW
+    for c in range(0, len(out), lanes):
+        first = 8 * min(c, len(out) - lanes)  # the last columns are some of those before, too
+        begin, to = start + (first if added else 0), out.ctypes.data + first
+        given = indices, values, count, x.ctypes.data + first, x.strides[0], begin, unit, single, to
+        left |= _columns_of_row(*given) if lanes == COLUMNS else _few_columns_of_row(*given)
+    return left
+
+
 @of_kinds(INDICES, VALUES, _wide_rows)
 def add_wide_rows(pointers, indices, values, x, initial, single, out):
-    """As `add_rows`, of x, initial and out of several columns, which are added up side by side."""
-    undecided, added, stored = 0, len(initial) > 0, np.uint64(min(len(indices), len(values)))
-    rows = np.uint64(len(out))
+    """As `add_rows`, of x, initial and out of at least FEW columns, which are added up side by side."""
+    undecided, unit, added, rows = 0, -1.0, len(initial) > 0, np.uint64(len(out))
+    stored, zeros = np.uint64(min(len(indices), len(values))), to_doubles_at(room(), COLUMNS)
     if _longest_row(pointers, indices, stored, np.uint64(len(x)), np.uint64(0), rows) == INVALID:
         return INVALID
-    lows, totals = to_doubles_at(room(), TOGETHER), to_doubles_at(room(), TOGETHER)
-    for start in range(0, out.shape[1], TOGETHER):
-        stop = min(start + TOGETHER, out.shape[1])
-        for i in range(rows):
-            begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
-            high, low, total = out[i, start:stop], lows[: stop - start], totals[: stop - start]
-            for c in range(len(high)):
-                high[c] = initial[i, start + c] if added else 0.0
-                low[c], total[c] = 0.0, abs(high[c])
-            for p in range(begin, end):
-                value, line = np.float64(values[p]), x[np.uint64(indices[p]), start:stop]
-                for c in range(len(high)):
-                    high[c], low[c], total[c] = add_quickly(value, line[c], high[c], low[c], total[c])
-            left = 0
-            for c in range(len(high)):
-                value, below = ends(high[c], low[c], bound_of(total[c], end - begin), single)
-                sure = (value == below) & (end - begin <= LONGEST)
-                high[c] = not_minus_zero(value, single) if sure else np.nan
-                left += not sure
-            for c in range(start, stop if left else start):
-                if out[i, c] != out[i, c]:
-                    first = initial[i, c] if added else 0.0
-                    value = rounded(*_row_again(indices, values, x[:, c], begin, end, first, 0.0), single)
-                    out[i, c] = not_minus_zero(value, single)
-                    undecided += value != value
+    zeros[:] = 0.0
+    for i in range(rows):
+        begin, end = np.uint64(pointers[i]), np.uint64(pointers[i + np.uint64(1)])
+        start = initial[i].ctypes.data if added else zeros.ctypes.data
+        row = indices[begin:], values[begin:], np.int64(end - begin), x, start, added
+        left = _wide_row(*row, max(unit, 0.0), single, out[i])
+        if left and unit < 0:  # ties and zeros, as likely as not, where a power of two divides all terms
+            unit = _unit_of_terms(values, x.reshape(x.size), initial.reshape(initial.size))
+            left = _wide_row(*row, unit, single, out[i])
+        long = end - begin > LONGEST
+        for c in range(out.shape[1] if left or long else 0):
+            if out[i, c] != out[i, c] or long:
+                first = initial[i, c] if added else 0.0
+                value = rounded(*_row_again(indices, values, x[:, c], begin, end, first, 0.0), single)
+                out[i, c] = not_minus_zero(value, single)
+                undecided += value != value
     return undecided
 
 
@@ -439,16 +483,28 @@ def add_diagonals(first, stored, columns, values, x, initial, single, out):
 
     values : (diagonals, length). Row i has values[d, i + stored[d]] in column i + columns[d].
     """
-    undecided, added = 0, len(initial) > 0
-    for i in range(np.uint64(len(out))):
-        start = initial[i] if added else 0.0
-        row = np.int64(i) + first
-        high, low, total = _diagonal(stored, columns, values, x, row, start, abs(start))
-        value, below = ends(high, low, bound_of(total, np.uint64(len(columns))), single)
-        if value != below or len(columns) > LONGEST:
-            value = rounded(*_diagonal_again(stored, columns, values, x, row, start, 0.0), single)
-            undecided += value != value
-        out[i] = not_minus_zero(value, single)
+    undecided, unit, added, count = 0, -1.0, len(initial) > 0, np.uint64(len(columns))
+    sums = to_doubles_at(room(), TOGETHER), to_doubles_at(room(), TOGETHER), to_doubles_at(room(), TOGETHER)
+    for begin in range(0, len(out), TOGETHER):
+        end = min(begin + TOGETHER, len(out))
+        high, low, total = sums[0][: end - begin], sums[1][: end - begin], sums[2][: end - begin]
+        for i in range(np.uint64(len(high))):
+            high[i] = initial[begin + i] if added else 0.0
+            low[i], total[i] = 0.0, abs(high[i])
+        _add_diagonals(first + begin, stored, columns, values, x, high, low, total)
+        given = high, low, total, count
+        left = _end_diagonals(*given, max(unit, 0.0), single, out[begin:end])
+        if left and unit < 0:
+            unit = _unit_of_terms(values.reshape(values.size), x, initial)
+            left = _end_diagonals(*given, unit, single, out[begin:end])
+        long = len(columns) > LONGEST
+        for i in range(begin, end if left or long else begin):
+            if out[i] != out[i] or long:
+                start = initial[i] if added else 0.0
+                row = _diagonal_again(stored, columns, values, x, first + i, start, 0.0)
+                value = rounded(*row, single)
+                undecided += value != value
+                out[i] = not_minus_zero(value, single)
     return undecided
 
 
@@ -513,23 +569,57 @@ def round_sums(sums, single, out):
     return undecided
 
 
-@jit(int64(_read(int64), int64[::1]))
-def count_entries(rows, counts):
-    """Add the entries of each row to the count behind its own; return INVALID where a row is out of range."""
-    height = np.uint64(len(counts) - 1)
-    for p in range(len(rows)):
-        i = np.uint64(rows[p])
-        if i >= height:
-            return INVALID
-        counts[i + np.uint64(1)] += 1
+@inlined
+def _begin_rows(ends):
+    """Make of the entries of row i, counted at ends[i + 2], where they begin, at ends[i + 1]."""
+    begin = 0 * ends[0]
+    for i in range(np.uint64(len(ends))):
+        begin += ends[i]
+        ends[i] = begin
+
+
+@inlined
+def _place(i, j, value, ends, columns, numbers):
+    """Write an entry behind those of its row that are there."""
+    place = np.uint64(ends[i + np.uint64(1)])
+    columns[place], numbers[place] = j, value
+    ends[i + np.uint64(1)] += 1
+
+
+def _sorted(signed, _, value):
+    return int64(_read(signed), _read(signed), _read(value), signed[::1], signed[::1], float64[::1])
+
+
+@of_kinds(INDICES, {"float64": float64}, _sorted)
+def sort_columns(pointers, indices, values, ends, columns, numbers):
+    """Write entries that lie column by column row by row; return INVALID for indices that none can have.
+
+    ends : (rows + 2,), of zeros; row i is from ends[i] to ends[i + 1] then.
+    columns, numbers : (entries,).
+    """
+    height, stored, zero = np.uint64(len(ends) - 2), np.uint64(len(numbers)), np.uint64(0)
+    lines = np.uint64(len(pointers) - 1)
+    if _longest_row(pointers, indices, stored, height, zero, lines) == INVALID:
+        return INVALID
+    for p in range(np.uint64(pointers[zero]), np.uint64(pointers[lines])):
+        ends[np.uint64(indices[p]) + np.uint64(2)] += 1
+    _begin_rows(ends)
+    for j in range(lines):
+        for p in range(np.uint64(pointers[j]), np.uint64(pointers[j + np.uint64(1)])):
+            _place(np.uint64(indices[p]), j, values[p], ends, columns, numbers)
     return 0
 
 
-@jit(void(_read(int64), _read(int64), _read(float64), int64[::1], int64[::1], float64[::1]))
-def place_entries(rows, columns, values, ends, indices, numbers):
-    """Write entries, whose rows are in range, behind those of their rows that are there."""
-    for p in range(len(rows)):
+@of_kinds(INDICES, {"float64": float64}, _sorted)
+def sort_entries(rows, columns_of, values, ends, columns, numbers):
+    """As `sort_columns`, of entries in any order, of whose columns nothing is asked."""
+    height = np.uint64(len(ends) - 2)
+    for p in range(np.uint64(len(numbers))):
         i = np.uint64(rows[p])
-        place = np.uint64(ends[i])
-        indices[place], numbers[place] = columns[p], values[p]
-        ends[i] += 1
+        if i >= height:
+            return INVALID
+        ends[i + np.uint64(2)] += 1
+    _begin_rows(ends)
+    for p in range(np.uint64(len(numbers))):
+        _place(np.uint64(rows[p]), columns_of[p], values[p], ends, columns, numbers)
+    return 0

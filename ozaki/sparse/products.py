@@ -1,7 +1,7 @@
 """Σ A·X + Σ B of sparse A and dense X and B, every element the exact value, rounded once.
 
-    rows      row by row (`rows`): few columns one by one, where entries lie so; more of them side by side, of
-              real matrices, whose entries are sorted by row first (but few rows of CSC)
+    rows      row by row (`rows`), real matrices of entries that are sorted by row first: few columns one by
+              one, more of them side by side
     entries   everything else on a CPU: each entry is added to the enclosure of its row, in any order
     exact     elements that these leave undecided, and all where there is neither: exact sums by group
 
@@ -20,19 +20,19 @@ import numpy as np
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, conjugated, is_cupy, namespace, quietly, real_parts, to_float64
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import in_threads, taken, thread_count
+from multiword.runtime.parallel import in_threads, scratch, taken, thread_count
 from ozaki.arguments import result_dtype
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sparse.matrices import COORDINATES, Matrix, out_of_range
 from ozaki.sparse.products_cuda import rows_on_device
-from ozaki.sparse.rows import LOOPS, NOTHING, Rows, pairs, same_integers
+from ozaki.sparse.rows import LOOPS, NOTHING, Rows, kinds, pairs, same_integers
 from ozaki.sums.arguments import format_of, real_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import contiguous
 from ozaki.sums.exact.fixed_point import DigitRange, Rounding
 from ozaki.sums.exact.groups import add_groups
 from ozaki.sums.exact.summands import Summands, as_floats, products
-from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS, SPARSE_ROWS_IN_COLUMNS
+from ozaki.tuning import SPARSE_COLUMNS, SPARSE_COLUMNS_BY_ROWS
 
 Terms = Sequence[tuple[Matrix, Array]]
 """Products that are added up: of (m, n) matrices and (n, k) arrays."""
@@ -78,9 +78,10 @@ def _enclosed(
     out, parts = np.empty(shape), shape[1] // x.shape[1]
     numbers = [x, *addends]
     plain = plain and all(len(as_floats(y[:0].real)) == 1 for y in numbers)
-    if plain and shape[1] <= SPARSE_COLUMNS_BY_ROWS and (rows := Rows.of_matrix(matrix)) is not None:
+    few = shape[1] <= SPARSE_COLUMNS_BY_ROWS
+    if plain and few and (rows := _rows_of(matrix)):
         undecided = _by_rows(rows, numbers, single, out, parts)
-    elif plain and _side_by_side(matrix, shape) and (rows := Rows.of_many_columns(in_rows(matrix))):
+    elif plain and not few and (rows := Rows.of_many_columns(in_rows(matrix))):
         wide, *initial = [_real_columns(y, parts) for y in numbers]
         undecided = _checked(rows.add(wide, initial[0] if initial else out[:0], single, out))
     else:
@@ -88,10 +89,9 @@ def _enclosed(
     return narrow(out, real_dtype(dtype)).view(dtype), undecided
 
 
-def _side_by_side(matrix: Matrix, shape: tuple[int, int]) -> bool:
-    """Whether columns of results are added up side by side, once the entries are sorted by row."""
-    in_columns = matrix.format in ("csr", "csc") and matrix.transposed
-    return shape[1] > SPARSE_COLUMNS_BY_ROWS and not (in_columns and shape[0] <= SPARSE_ROWS_IN_COLUMNS)
+def _rows_of(matrix: Matrix) -> Rows | None:
+    """Return the rows of a matrix, sorted first where entries do not lie so; None as `Rows.of_matrix`."""
+    return Rows.of_matrix(matrix) or Rows.of_matrix(in_rows(matrix))
 
 
 def in_rows(matrix: Matrix) -> Matrix:
@@ -110,15 +110,23 @@ def in_rows(matrix: Matrix) -> Matrix:
         return matrix._replace(values=to_float64(values))
     if is_cupy(values):
         return sorted_by_row(matrix)
-    pieces = list(matrix.pieces())
-    ends = np.zeros(matrix.shape[0] + 1, np.int64)
-    _checked(min((loops.count_entries(piece.rows, ends) for piece in pieces), default=0))
-    pointers = np.cumsum(ends)
-    ends = pointers[:-1].copy()  # of the entries of each row that are there
-    indices, numbers = np.empty(pointers[-1], np.int64), np.empty(pointers[-1])
-    for rows, columns, values in pieces:
-        loops.place_entries(rows, columns, to_float64(values), ends, indices, numbers)
-    return Matrix(matrix.shape, numbers, "csr", (pointers, indices))
+    if matrix.format in ("csr", "csc"):
+        sort, lying, values = loops.sort_columns, same_integers(*matrix.indices), matrix.values
+    elif matrix.format == COORDINATES:
+        sort, lying, values = loops.sort_entries, same_integers(*matrix.indices), matrix.values
+        lying = lying[::-1] if matrix.transposed else lying
+    else:
+        sort, (rows, columns, values) = loops.sort_entries, matrix.together()
+        lying = rows, columns
+    values = np.ascontiguousarray(to_float64(values))
+    stored = min(len(lying[1]), len(values))
+    if max(stored, *matrix.shape) >> 31:  # 32 bits may be too few to count them
+        lying = same_integers(*(x.astype(np.int64, copy=False) for x in lying))
+    integers = lying[1].dtype
+    ends, places = np.zeros(matrix.shape[0] + 2, integers), scratch((stored,), integers)
+    numbers = scratch((stored,))
+    _checked(sort[kinds(lying[1], values)](*lying, values, ends, places, numbers))
+    return Matrix(matrix.shape, numbers, "csr", (ends[:-1], places))
 
 
 def sorted_by_row(matrix: Matrix) -> Matrix:
@@ -131,25 +139,34 @@ def sorted_by_row(matrix: Matrix) -> Matrix:
     return Matrix(matrix.shape, values[order], "csr", (pointers, columns[order]))
 
 
-def product_with_vector(matrix: Matrix, x: Array) -> Array:
-    """Return Ax of a vector of as many numbers as A has columns, correctly rounded."""
-    dtype = result_dtype(matrix.values, x)
+def product_with_vector(
+    matrix: Matrix, x: Array, addends: Sequence[Array] = (), dtype: np.dtype | None = None
+) -> Array:
+    """Return Ax + Σ b, correctly rounded, of a vector of as many numbers as A has columns, and others."""
+    dtype = result_dtype(matrix.values, x) if dtype is None else dtype
     found = None
     if matrix.shape[0]:  # the shortest way, which most products take
-        if is_cupy(x):
+        if not is_cupy(x):
+            found = in_one_loop(matrix, x, addends, dtype)
+        elif not addends:
             found = rows_on_device(in_rows(matrix), x, (), dtype)
-        else:
-            found = _in_one_loop(matrix, x, dtype)
-    return rounded_products([(matrix, x[:, None])], [], dtype)[:, 0] if found is None else found
+    if found is not None:
+        return found
+    return rounded_products([(matrix, as_columns(x))], [*map(as_columns, addends)], dtype)[:, 0]
 
 
-def _in_one_loop(matrix: Matrix, x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Return Ax of floats on a CPU; None where that takes more than a compiled loop over rows."""
-    if dtype.kind != "f" or x.dtype.kind != "f" or (rows := Rows.of_matrix(matrix)) is None:
+def in_one_loop(
+    matrix: Matrix, x: np.ndarray, addends: Sequence[np.ndarray], dtype: np.dtype
+) -> np.ndarray | None:
+    """Return Ax, or Ax + b, of floats on a CPU; None where that takes more than a compiled loop over rows."""
+    numbers = [x, *addends]
+    if dtype.kind != "f" or len(addends) > 1 or any(y.dtype.kind != "f" for y in numbers):
         return None
+    if (rows := _rows_of(matrix)) is None:
+        return None
+    x, initial, *_ = *[np.ascontiguousarray(to_float64(y)) for y in numbers], NOTHING
     out = np.empty(matrix.shape[0])
-    undecided = rows.add(np.ascontiguousarray(to_float64(x)), NOTHING, dtype.itemsize == 4, out)
-    return None if _checked(undecided) else narrow(out, dtype)
+    return None if _checked(rows.add(x, initial, dtype.itemsize == 4, out)) else narrow(out, dtype)
 
 
 def _by_rows(rows: Rows, numbers: Sequence[np.ndarray], single: bool, out: np.ndarray, parts: int) -> int:

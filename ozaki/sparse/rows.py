@@ -51,7 +51,7 @@ class Rows(NamedTuple):
         if matrix.format == DIAGONALS and in_reals:
             return cls._of_diagonals(matrix, loops)
         if matrix.row_by_row or (matrix.format == "bsr" and in_reals and not matrix.transposed):
-            return cls._of_compressed(matrix, loops)
+            return cls._of_compressed(matrix, loops, loops.add_rows)
         return None
 
     @classmethod
@@ -60,14 +60,12 @@ class Rows(NamedTuple):
         loops = compiled(LOOPS)
         if loops is None or matrix.values.dtype.kind != "f" or not matrix.row_by_row:
             return None
-        rows = cls._of_compressed(matrix, loops)
-        signed, values = (y.dtype.name for y in rows.entries[1:])
-        return rows._replace(loop=loops.add_wide_rows[signed, values])
+        return cls._of_compressed(matrix, loops, loops.add_wide_rows)
 
     @classmethod
-    def _of_compressed(cls, matrix: Matrix, loops: Any) -> Rows:
+    def _of_compressed(cls, matrix: Matrix, loops: Any, loop: Any) -> Rows:
         pointers, indices = same_integers(*matrix.indices)
-        values, loop, block = matrix.values, loops.add_rows, None
+        values, block = matrix.values, None
         in_parts, more = values.dtype.kind == "c", list[float]()
         if in_parts:
             values, loop, block = pairs(values), loops.add_complex_rows, (1, 2)
@@ -76,7 +74,7 @@ class Rows(NamedTuple):
             values, loop, block = to_float64(values), loops.add_blocks, values.shape[1:]
         elif values.dtype.kind != "f":
             values = to_float64(values)
-        loop = loop["int" + _BITS[indices.itemsize], "float" + _BITS[values.itemsize]]
+        loop = loop[kinds(indices, values)]
         entries = pointers, indices, np.ascontiguousarray(values), *more
         return cls(loop, entries, len(pointers) - 1, block, in_parts)
 
@@ -159,13 +157,17 @@ def csr_times_vector(a: Any, x: Any) -> np.ndarray | None:
 
 
 _BITS = {4: "32", 8: "64"}
-"""Of a number, by its bytes: NumPy's names of dtypes take longer."""
+
+
+def kinds(indices: np.ndarray, values: np.ndarray) -> tuple[str, str]:
+    """Return the names of a loop for integers and real numbers; NumPy takes longer to name dtypes."""
+    return "int" + _BITS[indices.itemsize], "float" + _BITS[values.itemsize]
 
 
 def same_integers(*indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays of indices as contiguous ones of one dtype: int64 if they have several."""
+    """Return two arrays of indices as contiguous ones of one dtype: int64 unless both are int32."""
     first, second = indices
-    dtype = first.dtype if first.dtype == second.dtype else np.int64
+    dtype = first.dtype if first.dtype == second.dtype and first.dtype.char in "ilq" else np.int64
     return np.ascontiguousarray(first, dtype), np.ascontiguousarray(second, dtype)
 
 

@@ -8,7 +8,7 @@ which costs the least. A careful one is an enclosure that watches what is lost.
 import numpy as np
 
 from multiword.runtime.jit import inlined
-from ozaki.sparse.limits import UNDERFLOW
+from ozaki.sparse.limits import LOSSLESS, UNDERFLOW
 from ozaki.sums.exact.enclosure_numba import RELATIVE, add_product
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, fma
 
@@ -88,6 +88,13 @@ def bound_of(total, count):
     """Return a bound of what the sum of 1 + count terms has lost."""
     terms = np.float64(count + np.uint64(1)) * 2.0**-52
     return fma(total * terms, terms, UNDERFLOW)
+
+
+@inlined
+def bound_within(total, count, unit):
+    """As `bound_of`; nothing, if a power of two that divides all terms, or 0, proves that (`LOSSLESS`)."""
+    exact = total * (np.float64(count + np.uint64(1)) * 2.0**-52) * LOSSLESS < unit
+    return 0.0 if exact else bound_of(total, count)
 
 
 @inlined

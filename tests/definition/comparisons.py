@@ -254,8 +254,11 @@ def compare_sparse_dots(draw, there) -> None:
             check(ozaki.matmul(form, x), expected)
             for column in ozaki.matmul(form, np.stack([x] * 6, axis=1)).T:  # side by side
                 check(column, expected)
-        of_complex = ozaki.matmul(matrix.astype(np.result_type(draw.dtype, np.complex64)), x).real
-        for found in (ozaki.matmul(x, matrix.T.tocoo()), by_rows, of_complex):
+        of_complex = matrix.astype(np.result_type(draw.dtype, np.complex64))
+        in_any_order = [
+            ozaki.matmul(form, x).real for form in (of_complex, of_complex.tocsc(), of_complex.tocoo())
+        ]
+        for found in (ozaki.matmul(x, matrix.T.tocoo()), by_rows, *in_any_order):
             check(found, expected)
         for part in (
             (vectors.SPARSE_VECTORS, 7) if draw.format is FORMATS["fp64"] else ()

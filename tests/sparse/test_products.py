@@ -378,12 +378,17 @@ def test_many_rows_of_nothing():
     assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("last", [2.0**-110, -(2.0**-110), 2.0**-90, 0.0])
-def test_ties_but_for_a_last_bit(last):
+@pytest.mark.parametrize("last", [2.0**-110, -(2.0**-110), 2.0**-97, 2.0**-90, 0.0])
+@pytest.mark.parametrize("kind", ["csr", "csc", "dia"])
+def test_ties_but_for_a_last_bit(last, kind):
     """Of products that a power of two divides, but one too small for nothing to be lost."""
     x = np.array([1.0, 2.0**-53, last])
-    found = ozaki.matmul(ss.csr_array(np.ones((5, 3))), x)
-    assert found.tolist() == [rounded_dot([1.0] * 3, x.tolist())] * 5 == [1.0 + 2.0**-52 * (last > 0)] * 5
+    a, expected = ss.csr_array(np.ones((5, 3))).asformat(kind), 1.0 + 2.0**-52 * (last > 0)
+    assert rounded_dot([1.0] * 3, x.tolist()) == expected
+    assert ozaki.matmul(a, x).tolist() == [expected] * 5
+    for columns in (5, 9):  # added up side by side
+        found = ozaki.matmul(a, np.repeat(x[:, None], columns, axis=1))
+        assert found.tolist() == [[expected] * columns] * 5
 
 
 @pytest.mark.parametrize("size", [(1, 2), (1, 3), (2, 1), (2, 2)])

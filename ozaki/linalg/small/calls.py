@@ -133,12 +133,19 @@ def sizes(name: str, n: int, parts: int) -> tuple[int, int, int]:
     return SQUARES[name] * n * n + 4 * n, operands * n * n + 8 * n, 4 * n
 
 
+@lru_cache(1024)
+def _needs(name: str, kind: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, int, int], int]:
+    """Return these for matrices of such shapes, and about how many multiplications the first one takes."""
+    first, longest = shapes[0], max(map(max, shapes))
+    return sizes(name, longest, 2 if kind == "c" else 1), math.prod(first) * max(first)
+
+
 def _run(name: str, stacks: list[Array], *options: bool) -> None:
     """Run a text for every matrix of stacks, of which the last are written."""
     a = stacks[0]
     if not len(a):
         return
-    of_text = sizes(name, max(max(x.shape[1:]) for x in stacks), 2 if a.dtype.kind == "c" else 1)
+    of_text, elements = _needs(name, a.dtype.kind, tuple([x.shape[1:] for x in stacks]))
     if is_cupy(a):
         loops_cuda.run(name, stacks, options, of_text)
         return
@@ -151,4 +158,4 @@ def _run(name: str, stacks: list[Array], *options: bool) -> None:
         room = scratch((numbers,), a.dtype), scratch((floats,)), scratch((integers,), np.int64)
         loop(*(x[block] for x in stacks), *given, *room)
 
-    over_rows(work, len(a), math.prod(a.shape[1:]) * max(a.shape[1:]), BLOCK, ALONE)
+    over_rows(work, len(a), elements, BLOCK, ALONE)

@@ -11,18 +11,18 @@ from numba.extending import overload
 
 import ozaki.linalg.small.factorizations
 import ozaki.linalg.small.spectra  # noqa: F401  all texts
-from multiword.runtime.jit import PARTS
+from multiword.runtime.jit import PARTS, inlined
 from ozaki.linalg import arithmetic
 from ozaki.linalg.small import language, products
 from ozaki.linalg.small.language import TEXTS
 from ozaki.linalg.small.leaves import complex_quotient
 
 IN_ANY_ORDER = (products.dot,)
-"""Texts whose sums are exact, and so may be added up in vectors."""
+"""Texts whose products and sums are exact, and so may be contracted, and added up in vectors."""
 
 
 def _called_as_it_stands(function: Callable[..., Any]) -> None:
-    options = PARTS | ({"fastmath": {"reassoc"}} if function in IN_ANY_ORDER else {})
+    options = PARTS | ({"fastmath": {"reassoc", "contract"}} if function in IN_ANY_ORDER else {})
 
     @overload(function, jit_options=options)
     @wraps(function)
@@ -56,8 +56,14 @@ def _real_quotient(x, divisor):
 @overload(arithmetic.times_powers, jit_options=PARTS)
 def _times_powers(x, exponents):
     if is_complex(x):
-        return lambda x, exponents: complex(math.ldexp(x.real, exponents), math.ldexp(x.imag, exponents))
-    return lambda x, exponents: math.ldexp(x, exponents)
+        return lambda x, exponents: complex(_scaled(x.real, exponents), _scaled(x.imag, exponents))
+    return lambda x, exponents: _scaled(x, exponents)
+
+
+@inlined
+def _scaled(x, e):
+    """Return x·2**e, rounded once, as the C library's `ldexp` does, which need not be called for most."""
+    return x * np.int64((e + 1023) << 52).view(np.float64) if abs(e) < 1023 else math.ldexp(x, e)
 
 
 @overload(language.exponent, jit_options=PARTS)
