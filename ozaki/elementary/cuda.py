@@ -1,8 +1,9 @@
 """Texts as CUDA kernels: a trace is printed, one line an operation, and nothing is contracted.
 
 A kernel takes two numbers with each thread, by a function's first text, and what that leaves undecided by
-the longer one. What even that leaves stays in `out` and has a bit in the flags; integers on the host take it.
-Whether there is any is the one thing that the host waits for: the kernel writes it to the host's own memory.
+the longer one. Whether even that leaves something is the one thing that the host waits for: the kernel writes
+it to the host's own memory. What is left stays in `out` and has a bit in the flags, which are asked for at
+once where arguments are overwritten, and else by another launch; integers on the host take it.
 Where the longer text is known to leave nothing, as of functions of one float32 number, nothing waits.
 """
 
@@ -67,19 +68,33 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
         return
     cupy, free = import_cupy(), _free[out.data.device_id]
     undecided = taken(free, lambda: Readback(1, np.uint32))
-    flags = cupy.zeros((out.size + 31) // 32, np.uint32)
-    _launch(name, False, x, out, flags, undecided.address)
-    undecided.send()
-    if (found := undecided.look())[0]:
-        found[0] = 0
-        words = cupy.flatnonzero(flags)  # few: their bits are looked through on the host
-        bits = np.unpackbits(flags[words].get().view(np.uint8), bitorder="little").reshape(-1, 32)
-        word, bit = bits.nonzero()
-        places = words.get()[word] * 32 + bit
-        where = cupy.asarray(places)
+
+    def launched(flags: Any) -> bool:
+        _launch(name, False, x, out, flags, undecided.address)
+        undecided.send()
+        found = undecided.look()
+        some, found[0] = bool(found[0]), 0
+        return some
+
+    in_place = out.data.ptr == x[0].data.ptr
+    flags: Any = cupy.zeros((out.size + 31) // 32, np.uint32) if in_place else np.uint64(0)
+    if launched(flags):
+        if not in_place:  # seldom: the arguments are still there
+            flags = cupy.zeros((out.size + 31) // 32, np.uint32)
+            launched(flags)
+        where = cupy.asarray(_flagged(flags))
         arguments = [a[where].get() for a in (out, *x[1:])]
         out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
     free.append(undecided)
+
+
+def _flagged(flags: Array) -> np.ndarray:
+    """Return the places of bits that are set, few of many: they are looked through on the host."""
+    words = import_cupy().flatnonzero(flags)
+    bits = np.unpackbits(flags[words].get().view(np.uint8), bitorder="little").reshape(-1, 32)
+    word, bit = bits.nonzero()
+    places: np.ndarray = words.get()[word] * 32 + bit
+    return places
 
 
 def _launch(name: str, decided: bool, x: Sequence[Array], out: Array, *flags: Any) -> None:
@@ -124,7 +139,7 @@ __device__ __noinline__ double in_doubt({each("double @, ")}long long i{_FLAGS[d
   if (longer({each("@, ")}value)) {{
 #if !DECIDED
     value = x;  // integers on the host take it
-    if (!atomicOr(flags + (i >> 5), 1u << (i & 31))) *undecided = 1;
+    if (!flags || !atomicOr(flags + (i >> 5), 1u << (i & 31))) *undecided = 1;
 #endif
   }}
   return value;
