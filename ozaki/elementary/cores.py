@@ -175,7 +175,7 @@ class Machine(Words):
         root = self.where(huge, self.number(x), (a * a + 1.0).sqrt())
         log = self.log_of_sum(root, self.number(where(huge, 0.0, x)), where(huge, 1, 0))
         series = self.odd_series(self.number(where(x < near_0, x, near_0)), ASINH, near_0**2, self.bits)
-        return self.where(x < near_0, series, log)
+        return self.where(x < near_0, series.tidy(), log)
 
     def _interval(self, s: Any) -> tuple[Any, Any, Any]:
         """Return m, n and the row of `logs`: s = m·2**n, 0.707 <= m < 1.415."""

@@ -92,6 +92,20 @@ def test_short_and_long_texts_decide_alike(name):
         assert (bits(outs[0][both]) == bits(outs[1][both])).all()
 
 
+@pytest.mark.parametrize("of_single", [True, False])
+@pytest.mark.parametrize("name", sorted(n for n, f in FUNCTIONS.items() if f.arguments == 1))
+def test_no_magnitude_is_in_doubt(name, of_single):
+    """Few numbers of each power of two are left to the longer text, which takes ten times as long."""
+    function, rng, shares = FUNCTIONS[name], np.random.default_rng(10), {}
+    for k in range(-52, 10):
+        x = rng.uniform(1.0, 1.2, 3000) * 2.0**k * rng.choice([-1, 1], 3000)
+        x = x[(x >= function.low) & (x <= function.high)].astype(np.float32 if of_single else np.float64)
+        if len(x):
+            undecided = np.empty(len(x), np.uint8)
+            shares[k] = _run(name, of_single)(x, np.empty_like(x), undecided) / len(x)
+    assert shares and max(shares.values()) < 0.1, shares
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_integers_are_rounded_to_zero_and_to_the_smallest_number(dtype):
     """A fraction below half the smallest number keeps its sign, as zero."""
