@@ -29,7 +29,7 @@ KINDS = {
 }
 """The arrays of each text: stacks of matrices, of lines, and of integers."""
 
-IN_CI = {("qr", "D", ARCHITECTURE), *(("lu", "d", other) for other in OTHERS)}
+IN_CI = {(name, char, ARCHITECTURE) for name in KINDS for char in "dD"} | {("lu", "d", x) for x in OTHERS}
 EVERY = [(name, char, a) for name in KINDS for char in "dD" for a in (ARCHITECTURE, *OTHERS)]
 
 

@@ -150,7 +150,7 @@ def odd(x, rest):
 @text
 def scaled_once(x, rest, e):
     """Return RN((x + rest)·2**e), where x is RN(x + rest)."""
-    result = x * power(e) if abs(e) < 1023 else math.ldexp(x, e)
+    result = x * power(e) if -1023 < e < 1023 else math.ldexp(x, e)
     if abs(result) > LEAST_NORMAL or x == 0:
         return result
     y = math.ldexp(x, e + 1074)
