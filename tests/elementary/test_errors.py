@@ -103,7 +103,7 @@ def test_no_magnitude_is_in_doubt(name, of_single):
         if len(x):
             undecided = np.empty(len(x), np.uint8)
             shares[k] = _run(name, of_single)(x, np.empty_like(x), undecided) / len(x)
-    assert shares and max(shares.values()) < 0.1, shares
+    assert max(shares.values()) < 0.1, shares
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
