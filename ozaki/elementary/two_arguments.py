@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from math import inf, isqrt, nan, pi
+from math import inf, isqrt, nan
 from typing import Any
 
 from multiword.runtime.arrays import Array
@@ -106,10 +105,6 @@ def minus(x: Any) -> Any:
     return values.bits(x) < 0
 
 
-def angle(value: float) -> Callable[[Any, Any], Any]:
-    return lambda y, x: values.where(minus(y), -value, value)
-
-
 @elementary
 def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     """Return the angle of the point (x, y), from -π to π, correctly rounded: `numpy.atan2`.
@@ -126,28 +121,17 @@ def atan2(y: Array, x: Array, out: Array | None = None, *, where: Any = True) ->
     return apply("atan2", y, x, out=out, where=where)
 
 
-@function(
-    -inf,
-    inf,
-    (lambda y, x: (y == 0.0) & ~minus(x), lambda y, x: y),
-    (lambda y, x: (y == 0.0) & minus(x), angle(pi)),
-    (lambda y, x: (y != 0.0) & (x == 0.0), angle(pi / 2)),
-    (lambda y, x: (x == inf) & ~infinite(y), angle(0.0)),
-    (lambda y, x: (x == -inf) & ~infinite(y), angle(pi)),
-    (lambda y, x: infinite(y) & ~infinite(x), angle(pi / 2)),
-    (lambda y, x: infinite(y) & (x == inf), angle(pi / 4)),
-    (lambda y, x: infinite(y) & (x == -inf), angle(3 * pi / 4)),
-    either_nan,
-    arguments=2,
-    names="yx",
-)
+@function(-inf, inf, either_nan, arguments=2, names="yx")
 def _atan2(m, y, x):
-    """The angle of (x, y), from -π to π."""
+    """The angle of (x, y), from -π to π; of infinite numbers and of zeros that of a corner, or an axis."""
     a, b = abs(y), abs(x)
+    endless = (a == inf) | (b == inf)
+    a, b = (m.where(endless, m.where(z == inf, 1.0, 0.0), z) for z in (a, b))
+    b = m.where((a == 0.0) & (b == 0.0), 1.0, b)
     scale, _ = even_scale(m, m.where(a > b, a, b), least=2.0**-100)  # what a quotient leaves is no subnormal
-    m.doubtful(a * 2.0**400 < b * 2.0**-400)  # nor the quotient
+    m.doubtful((a * 2.0**400 < b * 2.0**-400) & (a > 0.0))  # nor the quotient
     theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale))
-    return with_sign(m, y, m.where(x < 0.0, m.constant("pi").plus_smaller(-theta), theta))
+    return with_sign(m, y, m.where(minus(x), m.constant("pi").plus_smaller(-theta), theta))
 
 
 def odd(y: Any) -> Any:
