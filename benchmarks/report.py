@@ -2,8 +2,8 @@
 
 Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the parts in
 `docs/performance/`, the figures that they show, and the lines of `README.md`, `docs/is-this-for-me.md`,
-`docs/pytorch-mode.md` and `docs/unmodified-code.md` between markers such as
-`results:begin` and `results:end`. All figures are generated from the result files: what has no file has no
+`docs/pytorch-mode.md`, `docs/unmodified-code.md` and `docs/how-it-works/elementary.md` between markers such
+as `results:begin` and `results:end`. All figures are generated from the result files: what has no file has no
 section. Commit results first: the pages name the commit of each.
 """
 
@@ -18,6 +18,7 @@ from typing import NamedTuple
 from benchmarks.batched_report import batched_section, draw_batched
 from benchmarks.cliffs_report import cliffs_picture, cliffs_section, draw_cliffs
 from benchmarks.dask_report import dask_section, two_gpus_section
+from benchmarks.elementary_report import functions_text
 from benchmarks.gemm_report import (
     draw_gemm,
     energy_section,
@@ -64,6 +65,7 @@ README = ROOT / "README.md"
 FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
 PYTORCH = ROOT / "docs" / "pytorch-mode.md"
 PROGRAMS = ROOT / "docs" / "unmodified-code.md"
+FUNCTIONS = ROOT / "docs" / "how-it-works" / "elementary.md"
 
 
 class Part(NamedTuple):
@@ -353,7 +355,9 @@ def summaries() -> dict[Path, str]:
         for_whom = between(for_whom, name, text)
     pytorch = between(PYTORCH.read_text(), "operators", operators_summary())
     programs = between(PROGRAMS.read_text(), "suites", suites_table())
-    return {README: readme, FOR_WHOM: for_whom, PYTORCH: pytorch, PROGRAMS: programs}
+    functions = between(FUNCTIONS.read_text(), "functions", functions_text())
+    texts = {README: readme, FOR_WHOM: for_whom, PYTORCH: pytorch, PROGRAMS: programs}
+    return texts | {FUNCTIONS: functions}
 
 
 def _git(*arguments: str) -> str:
