@@ -24,16 +24,16 @@ def functions_text() -> str:
     device = gpu["environment"]["device"].removeprefix("NVIDIA ")
     beside = f", while {gpu['beside']}" if "beside" in gpu else ""
     of_cpu = (
-        f"On one core of an {processor} with AVX-512 float64 functions take {_range(on_cpu['float64'])} as long "
-        f"as NumPy's, which are not correctly rounded, and float32 ones, which NumPy computes sixteen at once, "
-        f"{_range(on_cpu['float32'])}. Processor time of one thread, 10⁶ numbers, ns each (measured "
-        f"{cpu['date']}, `{cpu['command']}`, with PyTorch installed; `benchmarks/results/{_ON_CPU}.json` has all "
-        f"functions, and PyTorch's times):"
+        f"On one core of an {processor} with AVX-512 float64 functions take {_range(on_cpu['float64'])} as "
+        "long as NumPy's, which are not correctly rounded, and float32 ones, which NumPy computes sixteen at "
+        f"once, {_range(on_cpu['float32'])}. Processor time of one thread, 10⁶ numbers, ns each (measured "
+        f"{cpu['date']}, `{cpu['command']}`, with PyTorch installed; `benchmarks/results/{_ON_CPU}.json` has "
+        "all functions, and PyTorch's times):"
     )
     of_gpu = (
-        f"On an {device} calls with 10⁸ float32 numbers take {_range(on_gpu['float32'])} as long as CuPy's, and "
-        f"float64 ones, which wait for their kernel, {_range(on_gpu['float64'])}. µs (measured {gpu['date']}, "
-        f"`{gpu['command']}`{beside}; `benchmarks/results/{_ON_GPU}.json`):"
+        f"On an {device} calls with 10⁸ float32 numbers take {_range(on_gpu['float32'])} as long as CuPy's, "
+        f"and float64 ones, which wait for their kernel, {_range(on_gpu['float64'])}. µs (measured "
+        f"{gpu['date']}, `{gpu['command']}`{beside}; `benchmarks/results/{_ON_GPU}.json`):"
     )
     tables = _table(cpu, "ozaki ns", "numpy ns", "NumPy"), _table(gpu, *_ON_DEVICE, "CuPy")
     return "\n\n".join([of_cpu, tables[0], of_gpu, tables[1]])
