@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, in_place_of, namespace
-from multiword.runtime.compiled import compiling
 from multiword.runtime.floats import is_default
 from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
@@ -190,35 +189,7 @@ def multiply(
     a: Factor, b: Factor, alpha: complex, beta: complex | None, c: Any, request: Request, out: Array | None
 ) -> Array:
     """Return alpha·R + beta·C, every step rounded once; in `out`, where a GPU may compute it at once."""
-    if beta is c is out is None and type(alpha) is float and alpha == 1.0 and is_default():
-        result = _small_product(a, b, request)
-        if result is not None:
-            return result
     return multiply_pair(Pair.of(a, b, request), alpha, beta, c, out)
-
-
-def _small_product(a: Factor, b: Factor, request: Request) -> Array | None:
-    """Return a small product of NumPy's matrices, whose choice takes longer than itself; None of others.
-
-    None, too, where the numbers ask for more.
-    """
-    x, y = a.matrix, b.matrix
-    if a.on_gpu or a.prepared or b.prepared or x.ndim != 2:
-        return None
-    writes = _writes((*x.shape, y.shape[-1]), x.dtype, compiling(), request)
-    if writes is None:
-        return None
-    out = np.empty((a.rows, b.rows), x.dtype)
-    return out if writes(x, y, out) else None
-
-
-@lru_cache(1024)
-def _writes(shape: tuple[int, int, int], dtype: np.dtype, compiled: bool, request: Request) -> Any:
-    """Return what writes products of matrices of such a shape at once; None where several steps do."""
-    if not math.prod(shape):
-        return None
-    executors = chosen(Signature(1, shape, dtype, False, False, False, False, compiled, request))
-    return executors[0].writes if executors and isinstance(executors[0], Floats) else None
 
 
 def multiply_pair(pair: Pair, alpha: complex, beta: complex | None, c: Any, out: Array | None) -> Array:

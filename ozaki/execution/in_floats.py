@@ -8,7 +8,6 @@ sum that two floats do not decide, are left to others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -114,11 +113,6 @@ class Floats(Executor):
         short = k <= LONGEST_IN_FLOATS or m * n <= FEW_RESULTS
         small = short and m * k * n <= LARGEST_IN_FLOATS and goes_together(self.signature)
         return FLOATS[0] + FLOATS[1] * m * k * n + FLOATS[2] * m * n if small else math.inf
-
-    @property
-    def writes(self) -> Callable[..., bool] | None:
-        """What writes a product of two matrices at once, and returns whether it has; None if others do."""
-        return None if self._by_rows or not self.silent else self._small.writes
 
     def declines(self, pair: Pair) -> str | None:
         if self._of_numbers:

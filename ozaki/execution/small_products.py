@@ -84,11 +84,6 @@ class SmallProducts:
         over_rows(work, -(-pair.stack // LANES), LANES * elements, COMPILED_ELEMENTS)
         return Declined(pair, UNCOUNTED, np.flatnonzero(outcomes)) if outcomes.any() else DONE
 
-    def writes(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
-        """Write the product of two matrices; return whether nothing is left to decide."""
-        outcomes = _ONE_UNTRIED.copy()
-        return self._write(a[None], b.T[None], self._bits, out, outcomes) == WRITTEN
-
     def _multiply_one(self, pair: Pair, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> Outcome:
         """Write a product; where the call does not decide its bits, with those that a decision asks for."""
         outcomes = _ONE_UNTRIED.copy()

@@ -13,7 +13,6 @@ import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import compiling, numpy_forms
 from ozaki.arguments import request_of
-from ozaki.execution import executors
 from ozaki.execution.contract import Done
 from ozaki.execution.executors import EXECUTORS, NAMES, chosen, executor, foreseen
 from ozaki.execution.groups import Groups
@@ -92,7 +91,6 @@ def test_plans_foresee_which_executor_is_taken(monkeypatch, shape, kind, accurac
     if kind == "nan":
         a[2, 1] = np.nan
     done, declined = [], []
-    monkeypatch.setattr(executors, "_small_product", lambda *_: None)  # it is one of these, asked at once
     for each in EXECUTORS:
 
         def note(self, pair, out, run=each.run):
@@ -111,18 +109,6 @@ def test_plans_foresee_which_executor_is_taken(monkeypatch, shape, kind, accurac
         assert name == done[0][0]
         assert {x for x, _ in declined} <= set(others)
     assert ozaki.plan(a, b, accuracy=accuracy).executor == name
-
-
-@cells(shape=[(3, 16, 5), (4, 4, 4), (50, 48, 52)], kind=KINDS, accuracy=["fp64", "exact", 40])
-def test_small_products_are_written_at_once_where_nothing_is_left_to_decide(shape, kind, accuracy):
-    a, b = matrices(kind, *shape)
-    for x, y in ((a, b), (a[::-1], b[:, ::-1]), (np.asfortranarray(a), b)):
-        pair = pair_of(x, y, accuracy)
-        found = executors._small_product(pair.a, pair.b, pair.request)
-        assert found is not None or kind != "uniform" or shape != (4, 4, 4) or not compiling()
-        if found is not None:
-            assert foreseen(pair)[0] == "floats"
-            assert same(found, by("steps", ozaki.matmul, x, y, accuracy=accuracy))
 
 
 def test_a_named_executor_that_cannot_take_a_product_says_why():
