@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
@@ -65,43 +65,49 @@ def points(name: str) -> np.ndarray:
     return np.array([[w for x in row for w in words(fraction(x), 2)] for row in rows])
 
 
+def _coefficients(
+    m: Words, equation: Equation, c: Any, row: Callable[[int], Number], count: int, pairs: int = 0
+) -> list[Number]:
+    """Return y_0, y_1, … at c, those before `pairs`, and the first two, in the words of m, others in one.
+
+    row : the number in two columns of the table's row, from the given one on.
+    """
+    y, plain = [row(0)], Words(0)
+    if equation.slope:
+        y.append(y[0] * (c * equation.factor) - m.number(tables.constant(equation.slope)))
+    else:
+        y.append(row(2))
+    for j in range(1, count - 1):
+        (before, last), share, ratio = y[-2:], equation.share(j), Fraction(equation.factor, j + 1)
+        if j + 1 < pairs:
+            y.append((last * c + before * m.number(share)) * m.number(ratio))
+        else:
+            y.append(Number(plain, fma(c, last.hi, before.hi * float(share)) * float(ratio)))
+    return y
+
+
 @cache
 def largest_terms(name: str) -> list[float]:
     """What terms are of the sum, at most."""
-    equation, table = EQUATIONS[name], points(name)
+    equation, table, plain = EQUATIONS[name], points(name), Words(0)
     c, h = np.arange(len(table)) / equation.steps, 0.5 / equation.steps
-    terms = [table[:, 0]]
-    if equation.slope:
-        terms.append(equation.factor * c * terms[0] - float(tables.constant(equation.slope)))
-        least = terms[0]
-    else:
-        terms.append(table[:, 2])
-        least = np.where(c == 0.0, terms[1] * h, terms[0] - terms[1] * h)
-    for j in range(1, _TERMS):
-        terms.append((c * terms[j] + float(equation.share(j)) * terms[j - 1]) * equation.factor / (j + 1))
-    return [float(np.max(abs(y) / least)) * h**j for j, y in enumerate(terms)]
+    y = [t.hi for t in _coefficients(plain, equation, c, lambda k: Number(plain, table[:, k]), _TERMS)]
+    least = y[0] if equation.slope else np.where(c == 0.0, y[1] * h, y[0] - y[1] * h)
+    return [float(np.max(abs(z) / least)) * h**j for j, z in enumerate(y)]
 
 
 def value(m: Any, name: str, x: Any) -> Number:
-    """Return a function's value from its equation, for values from 0 to the end of its table.
+    """Return a function's value Σ y_j(c)·(x - c)**j, for values from 0 to the end of its table.
 
     Terms are in float64 from where its rounding errors are no more than some ten times the machine's; `loss`
     has these.
     """
     equation, table, sizes = EQUATIONS[name], points(name), largest_terms(name)
     n, i = nearest(x * float(equation.steps))
-    c, plain = n * (1 / equation.steps), Words(0)
-    h, terms = m.number(x - c), [m.row(name, table, i, 0)]
-    if equation.slope:
-        terms.append(terms[0] * (c * equation.factor) - m.constant(equation.slope))
-    else:
-        terms.append(m.row(name, table, i, 2))
-    for j in range(1, next(j for j in range(_TERMS) if max(sizes[j:]) < 2.0 ** -(m.bits + 2)) - 1):
-        (before, last), share, ratio = terms[-2:], equation.share(j), Fraction(equation.factor, j + 1)
-        if m.pairs and sizes[j + 1] > 2.0 ** (56.5 - m.bits):
-            terms.append((last * c + before * m.number(share)) * m.number(ratio))
-        else:
-            terms.append(Number(plain, fma(c, last.hi, before.hi * float(share)) * float(ratio)))
+    c = n * (1 / equation.steps)
+    h, count = m.number(x - c), next(j for j in range(_TERMS) if max(sizes[j:]) < 2.0 ** -(m.bits + 2))
+    pairs = sum(size > 2.0 ** (56.5 - m.bits) for size in sizes) if m.pairs else 0
+    terms = _coefficients(m, equation, c, lambda k: m.row(name, table, i, k), count, pairs)
     total = terms.pop()
     while terms:
         total = terms.pop().plus_product(h, total)

@@ -89,10 +89,8 @@ class Floats(Executor):
     def __init__(self, signature: Signature) -> None:
         super().__init__(signature)
         self._by_rows = _is_by_rows(signature)
-        self._side_by_side, self._of_numbers = (
-            self._by_rows and _is_short(signature),
-            _is_of_numbers(signature),
-        )
+        self._side_by_side = self._by_rows and _is_short(signature)
+        self._of_numbers = _is_of_numbers(signature)
         # Compiled code takes and leaves float64 numbers: only single precision is converted by NumPy.
         self.silent = signature.dtype.char in "dD" and not (self._side_by_side or self._of_numbers)
 

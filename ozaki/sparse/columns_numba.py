@@ -43,10 +43,8 @@ def row_adder(lanes: int) -> Any:
         places = [cgutils.alloca_once_value(builder, z) for z in begin]
         with cgutils.for_range(builder, count) as loop:
             line = builder.add(x, builder.mul(number(builder, indices, loop.index), step))
-            a, b = (
-                in_all(builder, number(builder, values, loop.index)),
-                builder.load(at(builder, line), align=8),
-            )
+            a = in_all(builder, number(builder, values, loop.index))
+            b = builder.load(at(builder, line), align=8)
             high, low, total = map(builder.load, places)
             product = builder.fmul(a, b)
             result = builder.fadd(high, product)

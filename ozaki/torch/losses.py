@@ -133,16 +133,19 @@ def _nll_of_images(
 
 
 def _are_images(x: Tensor, target: Tensor) -> bool:
+    """Whether these are scores, (n, classes, h, w), and the classes of as many points."""
     return x.dim() == 4 and x.numel() > 0 and (x.shape[0], *x.shape[2:]) == tuple(target.shape)
 
 
 def _points(x: Tensor) -> Tensor:
+    """Return the scores of all points, a row each."""
     return x.movedim(1, -1).flatten(0, -2)
 
 
 def _likelihoods(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int
 ) -> tuple[Tensor, Tensor]:
+    """Return the losses of rows of scores, or what becomes of them, and the sum of their weights."""
     counted, losses, weights = _picked(x, target, weight, ignored)
     if not reduction:
         return losses * weights, x.new_zeros(())
@@ -191,6 +194,7 @@ def _nll_slope_of_images(
 def _likelihood_slopes(
     g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignored: int, total: Tensor
 ) -> Tensor:
+    """Return their derivatives."""
     *_, weights = _picked(x, target, weight, ignored)
     slope = -(weights / total if reduction == MEAN else weights) * g
     classes = torch.arange(x.shape[1], device=x.device)
