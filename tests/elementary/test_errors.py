@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ozaki.elementary.cores import Machine
+from ozaki.elementary.equations import EQUATIONS
 from ozaki.elementary.evaluate import _run
 from ozaki.elementary.many import Many
 from ozaki.elementary.record import FUNCTIONS
@@ -24,6 +25,11 @@ def arguments(name, of_single):
         x = [np.concatenate([ordinary(name, 60, seed=6), tiny, -tiny, np.linspace(0.001, 0.009, 30)])]
         if name in ("sin", "cos", "tan", "sinpi", "cospi"):
             x = [np.concatenate([*x, near_zeros(name)])]
+        if name in ("erf", "erfc", "gelu"):  # between two points of a table, of which the first count most
+            step = 1 / EQUATIONS["erf" if name == "erf" else "tail"].steps
+            rows = np.array([0, 1, 2, 3, 4, 5, 6, 10, 100, 700, 1090, 1700])
+            between = np.concatenate([(rows + share) * step for share in (0.4999, 0.5001, 0.47, 0.49)])
+            x = [np.concatenate([*x, between, -between])]
     if of_single:
         x = [z.astype(np.float32).astype(np.float64) for z in x]
     used = (x[0] >= function.low) & (x[0] <= function.high)
@@ -104,6 +110,31 @@ def test_no_magnitude_is_in_doubt(name, of_single):
             undecided = np.empty(len(x), np.uint8)
             shares[k] = _run(name, of_single)(x, np.empty_like(x), undecided) / len(x)
     assert max(shares.values()) < 0.1, shares
+
+
+def left(name, dtype, *x):
+    """Return how many values a function's short text leaves, and how many of them the longer one does."""
+    found = []
+    for last in (False, True):
+        undecided = np.empty(len(x[0]), np.uint8)
+        run = _run(name, dtype == np.float32, last)
+        found.append(run(*(z.astype(dtype) for z in x), np.empty(len(x[0]), dtype), undecided))
+        x = [z[undecided.view(bool)] for z in x]
+    return tuple(found)
+
+
+def test_half_way_roots_of_float32_squares_are_decided_by_the_longer_text():
+    """(3, 4, 5)·k, 5k an odd number of 25 bits."""
+    k = np.arange((1 << 24) // 5 + 2 | 1, (1 << 24) // 3, 20_002).astype(np.float64)
+    assert left("hypot", np.float32, 3 * k, 4 * k) == (len(k), 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_of_axes_are_not_in_doubt(dtype):
+    zeros, ones, endless = np.zeros(64), np.ones(64), np.full(64, np.inf)
+    for one in (zeros, endless):
+        for other in (zeros, ones, -ones, endless):
+            assert left("atan2", dtype, one, other) == left("atan2", dtype, other, one) == (0, 0)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
