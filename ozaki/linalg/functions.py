@@ -21,7 +21,6 @@ from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, overwritten, square, systems
 from ozaki.linalg.determinant import determinants, signs_and_logarithms
-from ozaki.linalg.small import calls
 from ozaki.linalg.stacks import each
 from ozaki.linalg.triangular import refuse, solved, within_range
 
@@ -237,7 +236,7 @@ def _solutions(a: Array, b: Array, like: tuple[Any, ...], errors: str) -> Array:
     def solution(matrix: Array, right: Array) -> Array:
         return within_range(factor_lu.solver(matrix), right)
 
-    x: Array = each(solution, a, b, like=like, errors=errors, alone=calls.SMALL)
+    x: Array = each(solution, a, b, like=like, errors=errors)
     return x
 
 

@@ -1,72 +1,12 @@
 /* The leaves of `panels` on a GPU, of up to LEAF columns: the same operations on every element in the same order.
    Nothing is contracted. */
 
-#if PARTS == 2
-struct alignas(16) Number {
-    double re, im;
-};
-__device__ Number operator+(Number x, Number y) { return {x.re + y.re, x.im + y.im}; }
-__device__ Number operator-(Number x, Number y) { return {x.re - y.re, x.im - y.im}; }
-__device__ Number operator*(Number x, Number y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
-__device__ Number operator/(Number x, double d) { return {x.re / d, x.im / d}; }
-__device__ Number operator-(Number x) { return {-x.re, -x.im}; }
-__device__ bool is_zero(Number x) { return x.re == 0 && x.im == 0; }
-__device__ Number conjugate(Number x) { return {x.re, -x.im}; }
-__device__ double real(Number x) { return x.re; }
-__device__ double size(Number x) { return fabs(x.re) + fabs(x.im); }
-__device__ double squared(Number x) { return x.re * x.re + x.im * x.im; }
-__device__ Number number(double x) { return {x, 0}; }
-/* The larger part's magnitude. */
-__device__ double larger(Number x) { return fabs(x.re) > fabs(x.im) ? fabs(x.re) : fabs(x.im); }
-__device__ Number scaled(Number x, int e) { return {ldexp(x.re, e), ldexp(x.im, e)}; }
-/* The exponent of the larger part; 0 of Inf and NaN. */
-__device__ int exponent_of(Number x) {
-    int exponent;
-    frexp(larger(x), &exponent);
-    return isfinite(larger(x)) ? exponent : 0;
-}
-__device__ Number quotient(Number x, Number divisor) {
-    const int e = exponent_of(divisor), f = exponent_of(x);
-    const double c = ldexp(divisor.re, -e), d = ldexp(divisor.im, -e), norm = c * c + d * d;
-    const double p = ldexp(x.re, -f), q = ldexp(x.im, -f);
-    return {ldexp((p * c + q * d) / norm, f - e), ldexp((q * c - p * d) / norm, f - e)};
-}
-/* What another block has written: not from this multiprocessor's cache. */
-__device__ Number fresh(const Number *x) { return {__ldcg(&x->re), __ldcg(&x->im)}; }
-#else
-typedef double Number;
-__device__ bool is_zero(double x) { return x == 0; }
-__device__ double conjugate(double x) { return x; }
-__device__ double real(double x) { return x; }
-__device__ double size(double x) { return fabs(x); }
-__device__ double squared(double x) { return x * x; }
-__device__ double number(double x) { return x; }
-__device__ double larger(double x) { return fabs(x); }
-__device__ double scaled(double x, int e) { return ldexp(x, e); }
-__device__ double quotient(double x, double divisor) { return x / divisor; }
-__device__ double fresh(const double *x) { return __ldcg(x); }
-#endif
+#include "ozaki/linalg/numbers.cuh"
 
-typedef long long i64;
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define WIDE_THREADS 1024
 #define WIDE_WARPS (WIDE_THREADS / 32)
-#define LANE (threadIdx.x % 32)
-#define WARP (threadIdx.x / 32)
-
-/* All blocks of a cooperative launch wait for each other; `met` counts arrivals from zero, `round` these calls. */
-__device__ void meet(unsigned *met, unsigned &round) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        atomicAdd(met, 1);
-        const unsigned all = ++round * gridDim.x;
-        while (*(volatile unsigned *)met < all) {}
-        __threadfence();
-    }
-    __syncthreads();
-}
 
 /* A candidate for a pivot, and which is better: the larger one, then the first. */
 struct Candidate {
@@ -230,38 +170,6 @@ extern "C" __global__ void __launch_bounds__(WIDE_THREADS) cholesky_leaf(Number 
     }
 }
 
-/* Threads that work together. */
-struct Block {
-    static __device__ int rank() { return threadIdx.x; }
-    static __device__ int size() { return blockDim.x; }
-    static __device__ void meet() { __syncthreads(); }
-};
-struct Warp {
-    static __device__ int rank() { return LANE; }
-    static __device__ int size() { return 32; }
-    static __device__ void meet() { __syncwarp(); }
-};
-
-/* What an operation makes of n numbers by halves, in place; all of the threads get it. */
-template <class Threads, class T, class Operation> __device__ T halves(T *x, i64 n, Operation combined) {
-    Threads::meet();
-    while (n > 1) {
-        const i64 half = n / 2;
-        for (i64 i = Threads::rank(); i < half; i += Threads::size()) x[i] = combined(x[i], x[n - half + i]);
-        n -= half;
-        Threads::meet();
-    }
-    const T all = x[0];
-    Threads::meet();
-    return all;
-}
-template <class Threads, class T> __device__ T sum(T *x, i64 n) {
-    return halves<Threads>(x, n, [](T a, T b) { return a + b; });
-}
-__device__ double largest(double *x, i64 n) {
-    return halves<Block>(x, n, [](double a, double b) { return fmax(a, b); });
-}
-
 /* Householder's reflections of a transposed panel, (w, m): its columns go to the blocks in turn. At step j the owner
    of column j makes the reflection, to which the columns after it are subjected; those before it are multiplied by
    it, for T. `terms` is scratch memory, m numbers to a block; `overlaps` are (w, w), row j of reflection j. */
@@ -273,25 +181,15 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
         Number *const v = y + j * m + j, *const column = x + j * m + j;
         const i64 n = m - j;
         if (j % gridDim.x == blockIdx.x) {
-            double *const squares = (double *)mine;
-            for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = larger(column[i]);
-            const double top = largest(squares, n);
-            int e = 0;
-            if (isfinite(top)) frexp(top, &e);
-            for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = squared(scaled(column[i], -e));
-            const double norm = sqrt(sum<Block>(squares, n));
-            if (norm != 0) {
-                const Number alpha = scaled(column[0], -e);
-                const double beta = real(alpha) >= 0 ? -norm : norm;
-                const Number shifted = alpha - number(beta);
-                __syncthreads(); // alpha has been read
-                for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
-                    v[i] = i ? quotient(scaled(column[i], -e), shifted) : number(1);
-                    column[i] = number(i ? 0 : ldexp(beta, e));
-                }
-                if (threadIdx.x == 0) t[j * w + j] = (number(beta) - alpha) / beta;
-            } else {
-                for (i64 i = threadIdx.x; i < n; i += blockDim.x) column[i] = number(0);
+            for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
+                v[i] = column[i];
+                column[i] = number(0);
+            }
+            Number tau;
+            const double beta = reflect(v, n, (double *)mine, tau);
+            if (threadIdx.x == 0) {
+                column[0] = number(beta);
+                t[j * w + j] = tau;
             }
         }
         meet(met, round);

@@ -2,7 +2,8 @@
 
 Golub and Van Loan, Matrix Computations, algorithms 8.3.2 and 8.6.1; a bidiagonal matrix with a zero on its
 diagonal takes the sweep of Demmel and Kahan, Accurate singular values of bidiagonal matrices, section 3.
-Numbers are at most about 1. A sweep's arithmetic is written here once; `rotations_numba` compiles it.
+Numbers are at most about 1. A sweep's arithmetic is written here once; `rotations_numba` compiles it. Sweeps
+are computed on the host, and applied to matrices where these lie.
 
 Why the iteration ends. Let β₁ be the last number beside the diagonal of T, or of BᵀB, and β₂ the one before
 it (1 if there is none). A sweep with Wilkinson's shift takes β₁²β₂ to at most β₁²β₂/√2, and to 0 in a block
@@ -24,7 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled
+from ozaki.linalg import two_sided_cuda
 from ozaki.linalg.small.language import text
 
 FORM = "ozaki.linalg.rotations_numba"
@@ -181,7 +184,7 @@ def rotate(rows: np.ndarray, spans: np.ndarray, angles: np.ndarray) -> None:
             rows[k], rows[k + 1] = c * x + s * y, c * y - s * x
 
 
-def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) -> None:
+def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[Array]) -> None:
     """Replace d by a diagonal matrix D, and each of the matrices by the product of its rotations and it.
 
     d, e : the diagonal and what is beside, or above, it; n numbers with 0 as the last.
@@ -190,12 +193,13 @@ def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) ->
     """
     form: Any = compiled(FORM) or sys.modules[__name__]
     sweep = form.tridiagonal_sweep if len(matrices) == 1 else form.bidiagonal_sweep
+    rotated = two_sided_cuda.rotate if is_cupy(matrices[0]) else form.rotate
     angles = np.zeros((SWEEPS_TOGETHER, len(matrices), 2, len(d)))
     spans, pending = np.zeros((SWEEPS_TOGETHER, 2), np.int64), 0
 
     def apply() -> None:
         for i, rows in enumerate(matrices):
-            form.rotate(rows, spans[:pending], np.ascontiguousarray(angles[:pending, i]))
+            rotated(rows, spans[:pending], np.ascontiguousarray(angles[:pending, i]))
 
     last, stalls = len(d) - 1, 0
     while last > 0:

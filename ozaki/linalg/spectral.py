@@ -1,6 +1,6 @@
 """Eigenvalues of Hermitian matrices, and singular values, with the same bits on every machine.
 
-What is not a product of matrices is computed on the host, of a CuPy array, too.
+Of a CuPy array, too, what is done with three diagonals or two is done on the host, all else where it lies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from multiword.runtime.arrays import (
     check_same_device,
     namespace,
     on_device_of_arrays,
-    on_host,
     where_lies,
 )
 from multiword.runtime.options import check_choice, integer
@@ -254,16 +253,15 @@ def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
         i = xp.arange(len(a))
         triangular.imag[i, i] = 0
     scaled, exponent = scaled_to_one(triangular)
-    lower = on_host(scaled)
-    n, dtype = len(lower), lower.dtype
-    whole = lower + np.tril(lower, -1).conj().T
-    np.fill_diagonal(whole, lower.diagonal().real)
-    d, e, q = tridiagonalize(np.ascontiguousarray(whole))
-    z = np.eye(n, n if vectors else 0)
+    n, i = len(scaled), xp.arange(len(scaled))
+    whole = scaled + xp.tril(scaled, -1).conj().T
+    whole[i, i] = scaled.diagonal().real
+    d, e, q = tridiagonalize(xp.ascontiguousarray(whole))
+    z = xp.eye(n, n if vectors else 0)
     diagonalize(d, e, [z])
     order = np.argsort(d, kind="stable")
     values = where_lies(a, np.ldexp(d[order], exponent))
-    return values, _in_place(q, z[order].T.astype(dtype), a) if vectors else values
+    return values, _in_place(q, z, order, a) if vectors else values
 
 
 def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Array, Array]:
@@ -277,22 +275,21 @@ def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Arra
         return calls.svd(a, m if full else n, vectors)
     scaled, exponent = scaled_to_one(a)
     outer = factor_qr.factorize(scaled)
-    r = np.triu(on_host(scaled[:n]))
-    d, e, left, right = bidiagonalize(np.ascontiguousarray(r))
-    u, v = (np.eye(n, n if vectors else 0) for _ in range(2))
+    d, e, left, right = bidiagonalize(xp.ascontiguousarray(xp.triu(scaled[:n])))
+    u, v = (xp.eye(n, n if vectors else 0) for _ in range(2))
     diagonalize(d, e, [u, v])
     order = np.argsort(-np.abs(d), kind="stable")
     values = where_lies(a, np.ldexp(np.abs(d[order]), exponent))
     if not vectors:
         return a[:, :0], values, a[:0]
-    v[d < 0] *= -1
-    inner = _in_place(left, u[order].T.astype(a.dtype), a)
+    v *= where_lies(a, np.where(d < 0, -1.0, 1.0))[:, None]
     wide = xp.zeros((m, m if full else n), a.dtype)
-    wide[:n, :n] = inner
+    wide[:n, :n] = _in_place(left, u, order, a)
     wide[n:, n:] = xp.eye(m - n, wide.shape[1] - n, dtype=a.dtype)
-    return outer.apply(wide), values, _in_place(right, v[order].T.astype(a.dtype), a).conj().T
+    return outer.apply(wide), values, _in_place(right, v, order, a).conj().T
 
 
-def _in_place(q: Reflectors, c: np.ndarray, like: Array) -> Array:
-    """QC, where an array lies."""
-    return reflected(*(where_lies(like, x) for x in (q.vectors, q.taus, np.ascontiguousarray(c))))
+def _in_place(q: Reflectors, z: Array, order: np.ndarray, like: Array) -> Array:
+    """QC, the columns of C being rows of Z."""
+    chosen = z[where_lies(like, order)].T
+    return reflected(*q, namespace(like).ascontiguousarray(chosen.astype(like.dtype)))

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, converted, device_of, namespace, quietly
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    converted,
+    device_of,
+    is_cupy,
+    namespace,
+    on_host,
+    quietly,
+    where_lies,
+)
 from multiword.runtime.options import check_choice
 from ozaki.arguments import result_dtype
 from ozaki.linalg.arguments import LinAlgError
@@ -23,13 +33,12 @@ def each(
     *stacks: Array,
     like: tuple[Any, ...],
     errors: str = "raise",
-    alone: int = calls.SMALL_ALONE,
 ) -> Any:
     """What a function of matrices makes of each of a stack, in the precision of the arrays as they came.
 
     It is given small matrices together, as (s, m, n) arrays, and others one by one. Where it fails,
     LinAlgError names the matrices of the stack, or the results of these alone are NaN, for errors="nan". A
-    single one is given as a stack of one if it is small: on a GPU up to the order `alone`.
+    single small one is given as a stack of one, on the host, which is done before a GPU has begun.
     """
     check_choice("errors", errors, ("raise", "nan"))
     first = stacks[0]
@@ -38,13 +47,15 @@ def each(
     batches = {x.shape[:-2] for x in stacks}
     batch = batches.pop() if len(batches) == 1 else np.broadcast_shapes(*batches)
     with device_of(first), quietly(first):
-        if calls.takes(*stacks, alone=alone):
-            together = [_in_line(x, batch) for x in stacks]
-            try:
-                return narrowed(_in_shape(work(*together), batch), dtype)
-            except LinAlgError:
-                return narrowed(_one_by_one(work, stacks, batch, errors, small=True), dtype)
-        return narrowed(_one_by_one(work, stacks, batch, errors), dtype)
+        if not calls.takes(*stacks):
+            return narrowed(_one_by_one(work, stacks, batch, errors), dtype)
+        away = is_cupy(first) and not batch and calls.on_cpus()
+        near = [on_host(x) for x in stacks] if away else stacks
+        try:
+            results = _in_shape(work(*[_in_line(x, batch) for x in near]), batch)
+        except LinAlgError:
+            results = _one_by_one(work, near, batch, errors, small=True)
+        return narrowed(_as_near(first, results) if away else results, dtype)
 
 
 def _one_by_one(
@@ -103,6 +114,13 @@ def _nan_like(result: Any) -> Any:
     if isinstance(result, tuple):
         return tuple(map(_nan_like, result))
     return namespace(result).full_like(result, np.nan if result.dtype.kind in "fc" else 0)
+
+
+def _as_near(like: Array, result: Any) -> Any:
+    """Results where an array lies."""
+    if isinstance(result, tuple):
+        return tuple(_as_near(like, x) for x in result)
+    return where_lies(like, result)
 
 
 def _in_line(stack: Array, batch: tuple[int, ...]) -> Array:

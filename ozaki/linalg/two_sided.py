@@ -1,7 +1,7 @@
 """Reductions to tridiagonal and to bidiagonal form: every element in a fixed order, nothing contracted.
 
 Golub and Van Loan, Matrix Computations, sections 5.4.8 and 8.3.1. Sums are over rows, one after the other, or
-by halves. Compiled code (`two_sided_numba`) does the same.
+by halves. Compiled code (`two_sided_numba`, `two_sided_cuda`) does the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
+from ozaki.linalg import two_sided_cuda
 from ozaki.linalg.arithmetic import product, reflector, tree_sum
 
 FORM = "ozaki.linalg.two_sided_numba"
@@ -19,24 +21,29 @@ FORM = "ozaki.linalg.two_sided_numba"
 class Reflectors(NamedTuple):
     """Reflections: their vectors as rows of an (n, n) array, and their τ."""
 
-    vectors: np.ndarray
-    taus: np.ndarray
+    vectors: Array
+    taus: Array
 
     @classmethod
-    def none(cls, n: int, dtype: np.dtype) -> Reflectors:
-        """Return room for n of them."""
-        return cls(np.zeros((n, n), dtype), np.zeros(n, dtype))
+    def none(cls, a: Array) -> Reflectors:
+        """Return room for as many as a matrix has rows, where it lies."""
+        return cls(namespace(a).zeros_like(a), namespace(a).zeros(len(a), a.dtype))
 
 
-def tridiagonalize(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Reflectors]:
+def tridiagonalize(a: Array) -> tuple[np.ndarray, np.ndarray, Reflectors]:
     """Return the diagonal and what is beside it of T, real, and Q = H₀H₁… with A = QTQᴴ.
+
+    T is on the host, Q where A lies.
 
     a : (n, n) Hermitian C-contiguous array, which is overwritten.
 
     Hᴴ·A·H = A - v·wᴴ - w·vᴴ with w = x - (τ/2)·(xᴴv)·v and x = τ·A·v
     """
-    n, q = len(a), Reflectors.none(len(a), a.dtype)
-    d, e = np.zeros(n), np.zeros(n)
+    n, q = len(a), Reflectors.none(a)
+    d, e = namespace(a).zeros((2, n))
+    if is_cupy(a):
+        two_sided_cuda.tridiagonalize(a, d, e, *q)
+        return d.get(), e.get(), q
     if (form := compiled(FORM)) is not None:
         form.tridiagonalize(a.dtype.char)(a, d, e, *q, *np.empty((3, n), a.dtype), np.empty(n))
         return d, e, q
@@ -57,14 +64,19 @@ def tridiagonalize(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Reflectors]:
     return d, e, q
 
 
-def bidiagonalize(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, Reflectors, Reflectors]:
+def bidiagonalize(a: Array) -> tuple[np.ndarray, np.ndarray, Reflectors, Reflectors]:
     """Return the diagonal and what is above it of B, real, and Q and P with A = QBPᴴ.
+
+    B is on the host, Q and P where A lies.
 
     a : (n, n) C-contiguous array, which is overwritten.
     """
     n, dtype = len(a), a.dtype
-    q, p = Reflectors.none(n, dtype), Reflectors.none(n, dtype)
-    d, e = np.zeros(n), np.zeros(n)
+    q, p = Reflectors.none(a), Reflectors.none(a)
+    d, e = namespace(a).zeros((2, n))
+    if is_cupy(a):
+        two_sided_cuda.bidiagonalize(a, d, e, *q, *p)
+        return d.get(), e.get(), q, p
     if (form := compiled(FORM)) is not None:
         form.bidiagonalize(dtype.char)(a, d, e, *q, *p, *np.empty((2, n), dtype), np.empty(n))
         return d, e, q, p

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from multiword.engines.machine import block_memory
 from ozaki import linalg
-from ozaki.linalg import panels, products, verified
+from ozaki.linalg import panels, products, rotations, two_sided, two_sided_cuda, verified
 from ozaki.linalg.small import loops_cuda
 from ozaki.linalg.verified.tools import preconditioner, regularity
 from tests.linalg.test_stacks import KINDS, OF_ANY_SHAPE, SQUARE, agree, drawn, outcome
@@ -64,6 +65,41 @@ def test_panels_in_shared_memory_and_beyond(cupy):
             assert host.tobytes() == device.get().tobytes()
             for p, q in zip(of_host, of_device, strict=True):
                 assert p.tobytes() == q.get().tobytes()
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("n", [1, 2, 31, 300, 1060, 2120])
+def test_reductions_to_a_few_diagonals(cupy, n, dtype, monkeypatch):
+    """Columns of 8, 16 and 32 to a block, in shared memory, of graded matrices, and of some with zeros."""
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((n, n)) + (1j * rng.standard_normal((n, n)) if dtype is complex else 0)
+    a *= 2.0 ** -(np.arange(n) % 40)
+    if n < 1000:
+        a[:, n // 2 : n // 2 + 3] = 0
+    for reduced, x in (
+        (two_sided.bidiagonalize, a),
+        (two_sided.tridiagonalize, a + a.conj().T),
+    ):
+        d, e, *q = reduced(x.copy())
+        for room in (block_memory(), 40_000) if n < 1000 else (block_memory(),):
+            monkeypatch.setattr(two_sided_cuda, "block_memory", lambda room=room: room)
+            of_device = reduced(cupy.asarray(x))
+            assert [y.tobytes() for y in of_device[:2]] == [d.tobytes(), e.tobytes()]
+            for ours, theirs in zip(q, of_device[2:], strict=True):
+                assert all(y.tobytes() == z.get().tobytes() for y, z in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("columns", [1, 33, 500])
+@pytest.mark.parametrize("sweeps", [1, 4, 31])
+def test_rotations_of_several_sweeps(cupy, columns, sweeps):
+    rng, n = np.random.default_rng(sweeps), 301
+    rows, angles = rng.standard_normal((n, columns)), rng.standard_normal((sweeps, 2, n))
+    rows[rng.random(rows.shape) < 0.2] *= -0.0
+    spans = np.sort(np.stack([rng.permutation(n)[:2] for _ in range(sweeps)]))
+    of_device = cupy.asarray(rows)
+    two_sided_cuda.rotate(of_device, spans, angles)
+    rotations.rotate(rows, spans, angles)
+    assert rows.tobytes() == of_device.get().tobytes()
 
 
 def test_triangular_leaves_of_every_width(cupy):

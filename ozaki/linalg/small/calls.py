@@ -17,11 +17,6 @@ FORM = "ozaki.linalg.small.loops_numba"
 SMALL, LONG = 64, 128
 """The shorter side of a small matrix, at most, and the longer one, of `products.LONGEST` real numbers."""
 
-SMALL_ALONE = 24
-"""The shorter side of a matrix that a block of a GPU takes alone: of larger ones many blocks share the panels
-(H200, QR of order 32: 1.8 ms, and 1.2; of order 4: 0.18 and 1.1). A block solves systems sooner wherever it
-takes them (200 of order 32: 0.5 ms, one by panels 1.4)."""
-
 SQUARES = {
     "lu": 1,
     "triangular": 1,
@@ -40,18 +35,18 @@ ALONE, BLOCK = 1 << 16, 1 << 15
 """Multiplications (n³) that one thread does, and those of a block."""
 
 
-def takes(*stacks: Array, alone: int = SMALL_ALONE) -> bool:
-    """Return whether there is compiled code for such matrices, one of each or a stack.
-
-    alone : the shorter side of a matrix that a block of a GPU takes, at most, where it is the only one.
-    """
-    on_gpu = is_cupy(stacks[0])
-    most = alone if on_gpu and all(x.ndim == 2 for x in stacks) else SMALL
+def takes(*stacks: Array) -> bool:
+    """Return whether there is compiled code for such matrices, one of each or a stack."""
     for x in stacks:
         m, n = x.shape[-2:]
-        if not (0 < min(m, n) <= most and max(m, n) <= LONG):
+        if not (0 < min(m, n) <= SMALL and max(m, n) <= LONG):
             return False
-    return on_gpu or compiled(FORM) is not None
+    return is_cupy(stacks[0]) or on_cpus()
+
+
+def on_cpus() -> bool:
+    """Return whether there is compiled code for matrices on the host."""
+    return compiled(FORM) is not None
 
 
 def lu(a: Array) -> tuple[Array, Array, Array]:
