@@ -11,7 +11,14 @@ import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
 from ozaki.torch import windows  # noqa: E402
 from tests.torch import test_draws, test_gradients, test_networks, test_optimizers, test_pooling  # noqa: E402
-from tests.torch.test_everything import CASES, bits, drawn, everything, trained  # noqa: E402
+from tests.torch.test_everything import (  # noqa: E402
+    CASES,
+    bits,
+    drawn,
+    everything,
+    loss_of_images,
+    trained,
+)
 from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
 
 pytestmark = [
@@ -379,6 +386,14 @@ def test_everything_has_the_bits_of_a_cpu(name, dtype):
             y.sum().backward()
         found.append(bits(y, x.grad))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("of_points", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_losses_of_classes_have_the_bits_of_a_cpu(reduction, weighted, of_points):
+    arguments = reduction, weighted, of_points
+    assert loss_of_images(*arguments, device="cuda") == loss_of_images(*arguments)
 
 
 def test_a_transformer_trains_to_the_checkpoint_of_a_cpu():

@@ -180,23 +180,24 @@ def test_threads_do_not_show(name, dtype):
     assert found[0] == found[1]
 
 
+def loss_of_images(reduction, weighted, of_points=False, device="cpu"):
+    """The bits of a loss, some of whose points are ignored, and of its gradient."""
+    x, target = drawn(3, 5, 4, 6, seed=2), torch.arange(72).reshape(3, 4, 6) % 5
+    target[0, 0, :3], x[0, 1, 0, 0] = -100, torch.nan
+    weight = (torch.arange(1.0, 6) / 7).to(device) if weighted else None  # a GPU's own quotients are others
+    x, target = x.to(device).requires_grad_(), target.to(device)
+    y, t = (x.movedim(1, -1).reshape(-1, 5), target.reshape(-1)) if of_points else (x, target)
+    with everything():
+        loss = F.nll_loss(y, t, weight, reduction=reduction)
+        factor = 1.0 if loss.dim() == 0 else torch.arange(72.0, device=device).reshape(loss.shape)
+        (loss * factor).sum().backward()
+    return bits(loss.reshape(-1).cpu(), x.grad.cpu())
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_losses_of_images_are_those_of_their_points(reduction, weighted):
-    """Some of which are ignored: weights of 0, whatever their scores."""
-    drawn_scores, found = drawn(3, 5, 4, 6, seed=2), []
-    target = torch.arange(72).reshape(3, 4, 6) % 5
-    target[0, 0, :3], drawn_scores[0, 1, 0, 0] = -100, torch.nan
-    weight = torch.arange(1.0, 6) / 7 if weighted else None
-    for of_points in (False, True):
-        x = drawn_scores.clone().requires_grad_()
-        y, t = (x.movedim(1, -1).reshape(-1, 5), target.reshape(-1)) if of_points else (x, target)
-        with everything():
-            loss = F.nll_loss(y, t, weight, reduction=reduction)
-            factor = 1.0 if loss.dim() == 0 else torch.arange(72.0).reshape(loss.shape)
-            (loss * factor).sum().backward()
-        found.append(bits(loss.reshape(-1), x.grad))
-    assert found[0] == found[1]
+    assert loss_of_images(reduction, weighted) == loss_of_images(reduction, weighted, of_points=True)
 
 
 def test_losses_of_images_of_other_shapes_are_refused():
