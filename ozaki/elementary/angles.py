@@ -77,8 +77,7 @@ def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1, 0))
 def _tan(m, x):
     """sin x / cos x."""
-    s, c = m.sin_cos(*m.turned(x))
-    return s / c
+    return m.tan(*m.turned(x))
 
 
 @elementary

@@ -10,7 +10,7 @@ from typing import Any
 
 from multiword.rounding import two_sum
 from ozaki.elementary import equations, tables, values
-from ozaki.elementary.tables import ASIN, ASINH, ATAN, CBRT, COS, EXP, LOG, SIN
+from ozaki.elementary.tables import ASIN, ASINH, ATAN, CBRT, COS, COSH, EXP, LOG, SIN, SINH, TAN
 from ozaki.elementary.values import bits, fma, nearest, power, real, take, unbits, where
 from ozaki.elementary.words import Number, Words, ordered_sum, two_product
 
@@ -25,13 +25,20 @@ ORDINARY = 2.0**20
 
 
 class Machine(Words):
-    """The functions that texts are written in, on float64 values."""
+    """The functions that texts are written in, on float64 values.
+
+    Attributes
+    ----------
+    doubts, ties : conditions under which a result is left to a longer text, or is exact.
+    beside : what the result's error is relative to, if that is not the result itself.
+    """
 
     def __init__(self, bits: int, of_single: bool = False) -> None:
         super().__init__(bits)
         self.of_single = of_single
         self.doubts: list[Any] = []
         self.ties: list[Any] = []
+        self.beside: Any = None
         self.most = 300 if of_single else 1900
         """The largest power of two of results, which are infinite far below."""
 
@@ -63,12 +70,14 @@ class Machine(Words):
             self.ties.append((square == x.hi) & (rest == x.lo))
 
     def balanced(self, a: Number, b: Number) -> Number:
-        """Return a + b, and leave what loses many bits, because it is small, to a text that has more.
+        """Return a + b, whose error is one of a where that is larger.
 
-        The last one has many to lose: integers, which take what it leaves, take a GPU long.
+        In one word, where the sum is much smaller, it is left to a longer text.
         """
         total = a + b
-        self.doubtful(abs(total.hi) * (2.0**19 if self.last else 8.0) < abs(a.hi))
+        self.beside = where(abs(a.hi) > abs(total.hi), abs(a.hi), abs(total.hi))
+        if not self.pairs:
+            self.doubtful(abs(total.hi) * 8.0 < self.beside)
         return total
 
     def constant(self, name: str) -> Number:
@@ -141,6 +150,29 @@ class Machine(Words):
         half, e = two_product(r.hi, r.hi * 0.5)
         rest = self._rest(r, [2 * c for c in EXP[2:]], LARGEST_R, self.bits)
         return self.number(half, fma(half * r.hi, rest, fma(r.hi, r.lo, e)))
+
+    def sinh(self, x: Any) -> tuple[Number, Any]:
+        """Return S and e: sinh(x) = S·2**e of a value x, 0 <= x <= 711.
+
+        Of one word (a + a/(a + 1)) / 2 for a = exp(x) - 1. Two would be slow to divide: there x = y + r,
+        y = k·log(2)/128, and powers of two are the sinh and cosh of y. What is added to sinh(y) does not
+        cancel: it is at most half as large, or that is 0.
+        """
+        if not self.pairs:
+            A, M, e = self.expm1(self.number(x))
+            return A + (A / M).times_power(power(where(e > 200, -200, -e))), e - 1
+        r, k = self._reduced(self.number(x), "e")
+        table, e, f = tables.powers(), k >> 7, (0 - k) >> 7
+        grown = self.row("powers", table, k & 127, 0)
+        small = power(where(f - e < -200, -200, f - e))  # 2**-200 is as good as less
+        left = self.row("powers", table, (0 - k) & 127, 0).times_power(small)
+        sine, less = self._odd_and_even(r, SINH, COSH, LARGEST_R)
+        if self.quick:  # words may overlap
+            (s, d), (c, g) = ordered_sum(grown.hi, -left.hi), ordered_sum(grown.hi, left.hi)
+            S, C = self.number(s, d + (grown.lo - left.lo)), self.number(c, g + (grown.lo + left.lo))
+            return S.plus_product(C, sine).plus_product(S, less).tidy(), e - 1
+        S, C = grown.plus_smaller(-left), grown.plus_smaller(left)
+        return S.plus_smaller(C * sine + S * less), e - 1
 
     # log ----------------------------------------------------------------------------------------------
 
@@ -328,21 +360,38 @@ class Machine(Words):
         """Return sin and cos of k·π/256 + r: two terms each, of which the first is twice the second, or 0."""
         table, i = tables.turns(), k & 511
         s, c = self.row("turns", table, i, 0), self.row("turns", table, i, 2)
+        sine, less = self._odd_and_even(r, SIN, COS, LARGEST_FINE_TURN if self.quick else LARGEST_TURN)
         if self.quick:
-            sine = self.odd_series(r, SIN, LARGEST_FINE_TURN**2, self.bits)
-            less = self._cosine_less_one(r)
             of_sine, of_cosine = s.plus_product(c, sine), c.plus_product(-s, sine)
             return of_sine.plus_product(s, less).tidy(), of_cosine.plus_product(c, less).tidy()
-        square = r * r
-        sine = r * self.polynomial(square, SIN, LARGEST_TURN**2, self.bits)
-        less = square * self.polynomial(square, COS, LARGEST_TURN**2, self.bits - 5)
         return s.plus_smaller(c * sine + s * less), c.plus_smaller(c * less - s * sine)
 
-    def _cosine_less_one(self, r: Number) -> Number:
-        """Return cos(r) - 1 = -r²/2 + r⁴/24 - …, of which terms from the second on are in `lo`."""
-        square, e = two_product(r.hi, r.hi)
-        rest = self._rest(self.number(square), COS[1:], LARGEST_FINE_TURN**2, self.bits - 5)
-        return self.number(square * -0.5, fma(square * square, rest, fma(e, -0.5, -(r.hi * r.lo))))
+    def tan(self, r: Number, k: Any) -> Number:
+        """Return tan(k·π/256 + r): the quotient of sine and cosine, both over cos(r)."""
+        table, i = tables.turns(), k & 511
+        s, c = self.row("turns", table, i, 0), self.row("turns", table, i, 2)
+        if self.quick:
+            tangent = self.odd_series(r, TAN, LARGEST_FINE_TURN**2, self.bits - 1)
+            return s.plus_product(c, tangent).tidy() / c.plus_product(-s, tangent).tidy()
+        tangent = r * self.polynomial(r * r, TAN, LARGEST_TURN**2, self.bits)
+        return s.plus_smaller(c * tangent) / c.plus_smaller(-(s * tangent))
+
+    def _odd_and_even(
+        self, r: Number, odd: list[Fraction], even: list[Fraction], largest: float
+    ) -> tuple[Number, Number]:
+        """Return r·Σ odd_j·r**(2j) and r²·Σ even_j·r**(2j), |even_0| = 1/2, for |r| <= largest.
+
+        In a `quick` text `lo` has all terms but the first.
+        """
+        if self.quick:
+            square, e = two_product(r.hi, r.hi)
+            rest = self._rest(self.number(square), even[1:], largest**2, self.bits - 5)
+            half, double = float(even[0]), r.hi * r.lo
+            low = fma(square * square, rest, fma(e, half, double if half > 0 else -double))
+            return self.odd_series(r, odd, largest**2, self.bits), self.number(square * half, low)
+        square = r * r
+        first = r * self.polynomial(square, odd, largest**2, self.bits)
+        return first, square * self.polynomial(square, even, largest**2, self.bits - 5)
 
     # atan, roots ---------------------------------------------------------------------------------------
 

@@ -3,8 +3,7 @@
 A kernel takes two numbers with each thread, by a function's first text, and what that leaves undecided by
 the longer one. Whether even that leaves something is the one thing that the host waits for: the kernel writes
 it to the host's own memory. What is left stays in `out` and has a bit in the flags, which are asked for at
-once where arguments are overwritten, or many are left, and else by another launch; integers on the host
-take it.
+once where arguments are overwritten, and else by another launch; integers on the host take it.
 Where the longer text is known to leave nothing, as of functions of one float32 number, nothing waits.
 """
 
@@ -25,7 +24,6 @@ from multiword.runtime.memory import taken
 from multiword.runtime.readback import Readback
 from ozaki.elementary import tables
 from ozaki.elementary.evaluate import Otherwise
-from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.tracing import Program
 from ozaki.elementary.values import BOOLEAN, FLOAT, INTEGER, Value
 
@@ -78,7 +76,7 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
         some, found[0] = bool(found[0]), 0
         return some
 
-    at_once = out.data.ptr == x[0].data.ptr or _leaves_some(name)
+    at_once = out.data.ptr == x[0].data.ptr
     flags: Any = cupy.zeros((out.size + 31) // 32, np.uint32) if at_once else np.uint64(0)
     if launched(flags):
         if not at_once:  # seldom: the arguments are still there
@@ -88,11 +86,6 @@ def evaluate(name: str, x: Sequence[Array], out: Array, otherwise: Otherwise | N
         arguments = [a[where].get() for a in (out, *x[1:])]
         out[where] = cupy.asarray(otherwise(name, out.dtype, arguments))
     free.append(undecided)
-
-
-def _leaves_some(name: str) -> bool:
-    """Return whether a function's longer text is worse than others': of 10⁸ numbers some are left."""
-    return name in FUNCTIONS and FUNCTIONS[name].loss[-1] > 0
 
 
 def _flagged(flags: Array) -> np.ndarray:

@@ -138,9 +138,9 @@ def sinh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 
 @function(-711.0, 711.0, above(711.0), below(-711.0, -inf), identity_near_0)
 def _sinh(m, x):
-    """(e**x - e**-x) / 2 = (a + a/(a + 1)) / 2 for a = e**x - 1."""
-    A, M, e = m.expm1(m.number(abs(x)))
-    return with_sign(m, x, A + (A / M).times_power(down(m, e))), e - 1
+    """(e**x - e**-x) / 2."""
+    S, e = m.sinh(abs(x))
+    return with_sign(m, x, S), e
 
 
 @elementary

@@ -65,6 +65,10 @@ class Many:
         x = self.number(x)
         return digits.expm1(x), digits.exp(x), 0
 
+    def sinh(self, x: Any) -> tuple[Big, int]:
+        A, M, _ = self.expm1(x)
+        return A + A / M, -1
+
     def log(self, x: Any, octaves: int = 0) -> Big:
         return digits.log(self.number(x).scaled(octaves))
 
@@ -103,6 +107,10 @@ class Many:
 
     def sin_cos(self, r: Big, turns: bool) -> tuple[Big, Big]:
         return digits.sin_cos(r, turns)
+
+    def tan(self, r: Big, turns: bool) -> Big:
+        s, c = digits.sin_cos(r, turns)
+        return s / c
 
     def atan(self, y: Any, x: Any) -> Big:
         y, x = self.number(y), self.number(x)

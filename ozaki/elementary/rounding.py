@@ -89,7 +89,7 @@ def _to_single(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     if not m.pairs:
         return hi, _near_middle(hi, error)
     lo = 0.0 if x.lo is None else x.lo if e is None else x.lo * unit
-    margin = abs(hi) * error
+    margin = (abs(hi) if m.beside is None else m.beside) * error
     result = single(_odd_sum(hi, lo + margin))
     undecided = result != single(_odd_sum(hi, lo - margin))
     for tie in m.ties:
@@ -119,9 +119,9 @@ def _odd_sum(a: Any, b: Any) -> Any:
 
 def _to_double(m: Machine, x: Number, e: Any, error: float) -> tuple[Any, Any]:
     lo = 0.0 if x.lo is None else x.lo
-    if not m.last:
+    if not m.last and m.beside is None:
         return _at_once(x.hi, lo, e, error)
-    margin = abs(x.hi) * error
+    margin = (abs(x.hi) if m.beside is None else m.beside) * error
     result = x.hi + (lo + margin)
     undecided = result != x.hi + (lo - margin)
     if e is None:

@@ -32,6 +32,12 @@ SIN = [Fraction((-1) ** j, factorial(2 * j + 1)) for j in range(20)]
 """sin(r) / r, in r²."""
 COS = [Fraction((-1) ** (j + 1), factorial(2 * j + 2)) for j in range(20)]
 """(cos(r) - 1) / r², in r²."""
+SINH, COSH = ([abs(c) for c in series] for series in (SIN, COS))
+"""sinh(r) / r and (cosh(r) - 1) / r², in r²."""
+TAN = [Fraction(1)]
+for _j in range(1, 30):  # tan' = 1 + tan²
+    TAN.append(sum((TAN[i] * TAN[_j - 1 - i] for i in range(_j)), Fraction(0)) / (2 * _j + 1))
+"""tan(r) / r, in r²."""
 ATAN = [Fraction((-1) ** j, 2 * j + 1) for j in range(40)]
 """atan(z) / z, in z²."""
 ASIN = [Fraction(comb(2 * j, j), 4**j * (2 * j + 1)) for j in range(40)]
