@@ -251,23 +251,36 @@ def grouped(
     **options: Any,
 ) -> Array:
     """The results of a reduction of the table, group by group."""
-    reduction, lead = REDUCTIONS[name], prod(shape[:-1])
-    outputs = lead * shape[-1]
+    reduction, groups = REDUCTIONS[name], shape[-1]
     target = reduction.dtype(arrays, dtype, None, shape)
-    if target.kind in "iub" or lead != 1:  # `group_sums` sees whether columns are there
-        check_labels(index, shape[-1])
     if target.kind in "iub":
+        check_labels(index, groups)
         return _integer_sums(arrays, index, shape, target)
-    if shape[-1] > GROUPS_PER_NUMBER * index.size > 0:
+    if groups > GROUPS_PER_NUMBER * index.size > 0:
         return _grouped_sparsely(name, arrays, index, shape, dtype, **options)
-    columns = columns_of(index, lead, shape[-1])
-    flat = [x.reshape(-1) for x in arrays] if arrays[0].ndim > 1 else arrays
-    found = rounded_at_once(reduction, flat, columns, outputs, target, **options)
+    found = rounded_rows(reduction, arrays, index, shape, target, **options)
     if found is not None:
-        return found.reshape(shape)
-    return where_lies(
-        index, exact_by_group(reduction, flat, columns, outputs, target, **options).reshape(shape)
-    )
+        return found
+    columns, flat = columns_of(index, prod(shape[:-1]), groups), [x.reshape(-1) for x in arrays]
+    exact = exact_by_group(reduction, flat, columns, prod(shape), target, **options)
+    return where_lies(index, exact.reshape(shape))
+
+
+def rounded_rows(
+    reduction: Reduction,
+    arrays: tuple[Array, ...],
+    index: Array,
+    shape: tuple[int, ...],
+    target: np.dtype,
+    **options: Any,
+) -> Array | None:
+    """Return the results of arrays by group from one compiled form or kernel; as `rounded_at_once`."""
+    if len(shape) == 1:  # the usual case: the form sees whether columns are there
+        return rounded_at_once(reduction, arrays, index, shape[0], target, **options)
+    check_labels(index, shape[-1])
+    columns, flat = columns_of(index, prod(shape[:-1]), shape[-1]), [x.reshape(-1) for x in arrays]
+    found = rounded_at_once(reduction, flat, columns, prod(shape), target, **options)
+    return None if found is None else found.reshape(shape)
 
 
 def exact_by_group(
@@ -308,7 +321,8 @@ def rounded_at_once(
     None where it does not decide them all.
     """
     first, *others = arrays
-    form: Any = reduction.groups_on_gpu if is_cupy(columns) else reduction.groups_on_cpu
+    on_gpu = is_cupy(columns)
+    form: Any = reduction.groups_on_gpu if on_gpu else reduction.groups_on_cpu
     if form is None or (others and any(x.dtype.kind == "c" for x in others)):
         return None
     rounding, values, real = reduction.rounding(target), [], real_dtype(target)
@@ -316,11 +330,11 @@ def rounded_at_once(
         found = form(x, *others, columns, outputs, rounding, **options)
         if found is None:
             return None
-        part, hard = (found, None) if is_cupy(columns) else found
-        values.append(narrow(part, real))
-        if hard is not None and hard.size:
-            exact = _some_exactly(reduction, [x, *others], columns, hard, outputs, real, **options)
-            values[-1][hard] = exact
+        part, hard = (found, None) if on_gpu else found
+        part = narrow(part, real)
+        if hard is not None and len(hard):
+            part[hard] = _some_exactly(reduction, [x, *others], columns, hard, outputs, real, **options)
+        values.append(part)
     return joined(values, target)
 
 

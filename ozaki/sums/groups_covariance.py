@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,10 +67,10 @@ def group_cov(
             [nan, nan]]])
     """
     x, index, (k, groups) = labelled(variables(numbers(values, "values"), rowvar), labels, num_groups)
-    check_labels(index, groups)
     exact, target = exact_ddof(ddof), COVARIANCE.dtype((x,), dtype)
     if groups <= GROUPS_PER_NUMBER * index.size:
         return _matrices(x, index, groups, target, exact)
+    check_labels(index, groups)
     used, renumbered = used_groups(index, groups)  # the others take no memory but their results'
     result = filled(x, (groups, k, k), np.nan, target)
     result[used] = _matrices(x, renumbered, len(used), target, exact)
@@ -81,16 +80,16 @@ def group_cov(
 def _matrices(x: Array, index: Array, groups: int, target: np.dtype, ddof: Fraction) -> Array:
     """The matrices, a row of all at a time: of every pair at once there would be k copies of the numbers."""
     k, xp = len(x), namespace(x)
-    result = xp.empty((groups, k, k), target)
-
-    @cache
-    def counts_and_sums() -> tuple[Array, FixedPoint]:
-        sums = group_sums([Summands((x.reshape(-1),))], columns_of(index, k, groups), k * groups)
-        return xp.bincount(index, minlength=groups), sums
+    result, known = xp.empty((groups, k, k), target), list[tuple[Array, FixedPoint]]()
+    if k > 1:  # else the sums see whether columns are there
+        check_labels(index, groups)
 
     def of_sums(i: int, pairs: tuple[Array, Array], columns: Array) -> Array:
         """Row i from exact sums, Σx, Σy and Σxy."""
-        counts, sums = counts_and_sums()
+        if not known:
+            sums = group_sums([Summands((x.reshape(-1),))], columns_of(index, k, groups), k * groups)
+            known.append((xp.bincount(index, minlength=groups), sums))
+        counts, sums = known[0]
         n, first = (xp.tile(y, k - i) for y in (counts, xp.arange(i * groups, (i + 1) * groups)))
         parts = [sums.columns(chosen) for chosen in (first, slice(i * groups, None))]
         parts.append(group_sums([Summands(pairs)], columns, first.size))
@@ -103,7 +102,8 @@ def _matrices(x: Array, index: Array, groups: int, target: np.dtype, ddof: Fract
         pairs = (last, last) if i == k - 1 else (xp.broadcast_to(x[i], x[i:].shape).reshape(-1), last)
         row = rounded_at_once(COVARIANCE, pairs, columns, (k - i) * groups, target, ddof=ddof)
         row = of_sums(i, pairs, columns) if row is None else row
-        result[:, i, i:] = result[:, i:, i] = row.reshape(k - i, groups).T
+        result[:, i, i:] = row.reshape(k - i, groups).T
+        result[:, i + 1 :, i] = result[:, i, i + 1 :]
     return result
 
 

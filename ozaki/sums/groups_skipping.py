@@ -14,7 +14,7 @@ from multiword.runtime.readback import has_nan
 from ozaki.public import public
 from ozaki.sums.arguments import DType, broadcast_shape, numbers
 from ozaki.sums.exact.groups import check_labels
-from ozaki.sums.groups import by_group, columns_of, grouped, labelled, rounded_at_once, used_groups
+from ozaki.sums.groups import columns_of, grouped, labelled, rounded_rows, used_groups
 from ozaki.sums.table import REDUCTIONS, filled, is_nan, without
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER
@@ -123,20 +123,17 @@ def group_average(values: Array, labels: Array, num_groups: int, weights: Array)
     xp = check_same_device(values=x, weights=w)
     if w.dtype.kind == "c":
         raise TypeError(f"weights must be real, got {w.dtype}; take the real part first")
-    if broadcast_shape(values=x.shape, weights=w.shape) != x.shape:
-        raise ValueError(f"weights must broadcast to values, of shape {x.shape}, got shape {w.shape}")
+    if w.shape != x.shape:
+        if broadcast_shape(values=x.shape, weights=w.shape) != x.shape:
+            raise ValueError(f"weights must broadcast to values, of shape {x.shape}, got shape {w.shape}")
+        w = xp.broadcast_to(w, x.shape)
     x, index, shape = labelled(x, labels, num_groups)
+    if (found := _at_once("average", (x, w), index, shape, None)) is not None:
+        return found
     check_labels(index, shape[-1])
-    arrays = x, xp.broadcast_to(w, x.shape)
-    if shape[-1] <= GROUPS_PER_NUMBER * index.size:
-        flat, target = [a.reshape(-1) for a in arrays], REDUCTIONS["average"].dtype(arrays, None, None, shape)
-        columns = columns_of(index, prod(shape[:-1]), shape[-1])
-        found = rounded_at_once(REDUCTIONS["average"], flat, columns, prod(shape), target)
-        if found is not None:
-            return found.reshape(shape)
     used, renumbered = used_groups(index, shape[-1])
     dense = (*shape[:-1], len(used))
-    means = grouped("average", arrays, renumbered, dense, None)
+    means = grouped("average", (x, w), renumbered, dense, None)
     result = filled(x, shape, np.nan, means.dtype)
     result[..., used] = means
     return result
@@ -153,17 +150,17 @@ def _without_nan(
 ) -> Array:
     """Return the results of a reduction of what is not NaN, group by group."""
     x, index, shape = labelled(values, labels, num_groups)
-    check_labels(index, shape[-1])
     least = checked_min_count(min_count)
     dtype = dtype_of_counted(x.dtype, dtype, least)
-    columns = columns_of(index, prod(shape[:-1]), shape[-1])
     options = {} if ddof is None else {"ddof": exact_ddof(ddof)}
     if name != "sum" and least <= max(1, math.floor(options.get("ddof", 0)) + 1):
-        found = _at_once(name, x, columns, shape, dtype, **options)
+        found = _at_once(f"nan{name}", (x,), index, shape, dtype, **options)
         if found is not None:
             return found
+    check_labels(index, shape[-1])
+    columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat, columns, present = counted(name, x.reshape(-1), columns)
-    result = by_group(name, flat, columns, prod(shape), dtype, **options)
+    result = grouped(name, (flat,), columns, (prod(shape),), dtype, **options)
     limit = most_for_nan(least, **options)
     if limit >= 0:
         counts = namespace(x).bincount(present, minlength=prod(shape))
@@ -172,19 +169,18 @@ def _without_nan(
 
 
 def _at_once(
-    name: str, x: Array, columns: Array, shape: tuple[int, ...], dtype: DType, **options: Any
+    name: str, arrays: tuple[Array, ...], index: Array, shape: tuple[int, ...], dtype: DType, **options: Any
 ) -> Array | None:
-    """Return the results from a form that leaves out NaN; None where it does not take such numbers.
+    """Return the results from a compiled form or kernel; None where it does not take such numbers.
 
     It has NaN of groups of nothing, and of those that ddof leaves no freedom.
     """
-    reduction = REDUCTIONS[f"nan{name}"]
-    target = reduction.dtype((x,), dtype, None, shape)
+    reduction, groups = REDUCTIONS[name], shape[-1]
+    target = reduction.dtype(arrays, dtype, None, shape)
     # A complex mean leaves out both parts of a number where one is NaN, and the kernel takes part by part.
-    if target.kind in "iubc" or not 0 < shape[-1] <= GROUPS_PER_NUMBER * columns.size:
+    if (reduction.skip_nan and target.kind in "iubc") or not 0 < groups <= GROUPS_PER_NUMBER * index.size:
         return None
-    found = rounded_at_once(reduction, [x.reshape(-1)], columns, prod(shape), target, **options)
-    return None if found is None else found.reshape(shape)
+    return rounded_rows(reduction, arrays, index, shape, target, **options)
 
 
 def checked_min_count(min_count: Any) -> int:

@@ -165,13 +165,15 @@ def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]
 
 def shares_of(terms: int, groups: int) -> int:
     """How many threads of the host add so many terms, each to words of its own."""
+    if terms < 2 * GROUP_TERMS_OF_A_THREAD:
+        return 1
     worthwhile = terms // max(GROUP_TERMS_OF_A_THREAD, GROUP_TERMS_OF_A_WORD * groups)
     return min(worthwhile, thread_count()) if worthwhile > 1 else 1
 
 
 def lane_bits(lanes: int, groups: int) -> int:
     """log2 of how many lanes a group has, for so many of all groups together."""
-    return max(0, (lanes // groups).bit_length() - 1)
+    return (lanes // groups or 1).bit_length() - 1
 
 
 class _Window:

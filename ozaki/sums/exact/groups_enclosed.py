@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import to_float64
-from multiword.runtime.compiled import compiled
+from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import in_threads, taken
 from ozaki.sums.exact.extraction import LOOPS, contiguous
 from ozaki.sums.exact.fixed_point import NOT_FINITE, ORDINARY, Rounding, flagged, flags_of
@@ -103,17 +103,18 @@ class _Numbers:
     """
 
     def __init__(self, arrays: list[np.ndarray], labels: np.ndarray, groups: int, rounding: Rounding) -> None:
-        self.arrays, self._labels, self._groups, self._rounding = arrays, labels, groups, rounding
-        self._bits = lane_bits(min(ENCLOSED_LANES, labels.size // TERMS_OF_A_LANE), groups)
-        size = -(-labels.size // shares_of(labels.size, groups))
-        self._parts = [slice(start, start + size) for start in range(0, labels.size, size)]
+        self.arrays, self._labels, self._groups = arrays, labels, groups
+        self._single, n = rounding.target.precision == 24, len(labels)
+        self._bits = lane_bits(min(ENCLOSED_LANES, n // TERMS_OF_A_LANE), groups)
+        size = -(-n // shares_of(n, groups))
+        self._parts = [slice(0, n)] if size == n else [slice(i, i + size) for i in range(0, n, size)]
 
     @classmethod
     def taken(
         cls, arrays: list[np.ndarray], labels: np.ndarray, groups: int, rounding: Rounding
     ) -> _Numbers | None:
         """Return numbers for which there are loops: all of them float64 holds."""
-        if compiled(LOOPS) is None or not 0 < labels.size <= ENCLOSED_GROUPS or not groups:
+        if not (compiled(LOOPS) and 0 < len(labels) <= ENCLOSED_GROUPS and groups):
             return None
         numbers = []
         for x in arrays:
@@ -122,7 +123,9 @@ class _Numbers:
                     return None
                 x = to_float64(x)
             numbers.append(contiguous(x))
-        return cls(numbers, labels, groups, rounding) if rounding.target.precision in (24, 53) else None
+        if rounding.target.precision not in (24, 53):
+            return None
+        return cls(numbers, contiguous(labels), groups, rounding)
 
     def sums(self, factors: list[np.ndarray], skip_nan: bool = False) -> np.ndarray:
         """Return a table of sums of numbers, or of products. ValueError for labels of no group."""
@@ -155,8 +158,7 @@ class _Numbers:
     def rounded(self, name: str, *given: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return what a loop writes of tables, and the groups that it leaves undecided."""
         result, hard = np.empty(self._groups), np.empty(self._groups, np.int64)
-        single = self._rounding.target.precision == 24
-        return result, hard[: _loop(name)(*given, self._bits, single, hard, result)]
+        return result, hard[: _loop(name)(*given, self._bits, self._single, hard, result)]
 
     def settled(
         self, result: np.ndarray, hard: np.ndarray, skip_nan: bool = False, spread: bool = False
@@ -179,6 +181,8 @@ class _Numbers:
         return flagged(result, flags), hard[(flags[hard] & NOT_FINITE) == 0]
 
 
+@cached_form
 def _loop(name: str, pairs: bool = False) -> Any:
+    """Return a loop of `groups_enclosed_numba`, which takes all arrays contiguous and aligned, unchecked."""
     loops = compiled(LOOPS)
-    return loops.loop(getattr(loops, name), _FLOAT64, pairs)
+    return loops.loop(getattr(loops, name), _FLOAT64, pairs).unchecked()
