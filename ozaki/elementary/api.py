@@ -77,18 +77,25 @@ def _is_like(x: Any, kind: np.dtype, shape: tuple[int, ...]) -> bool:
 def _alike(x: Sequence[Any]) -> list[np.ndarray]:
     """Return contiguous arrays of one shape, of few of one dtype or single ones beside such; [] of others."""
     arrays = [np.asarray(a) if type(a) is float else a for a in x]
+    largest = first = arrays[0]
     for a in arrays:
-        if type(a) is not np.ndarray or not (a.dtype is _FLOAT64 or a.dtype is _FLOAT32):
+        if type(a) is not np.ndarray or not ((kind := a.dtype) is _FLOAT64 or kind is _FLOAT32):
             return []
-        if a.dtype is not arrays[0].dtype or not 0 < a.size <= FEW_ARGUMENTS:
+        if kind is not first.dtype or not 0 < a.size <= FEW_ARGUMENTS:
             return []
         if not (a.flags.c_contiguous or a.ndim == 1):
             return []
-    shape = max((a.ndim, a.size, a.shape) for a in arrays)[2]
-    if any(a.shape != shape and a.size != 1 for a in arrays):
-        return []
-    arrays = [a if a.shape == shape else np.full(shape, a.reshape(())) for a in arrays]
-    return [a if a.flags.carray else a.copy() for a in arrays]
+        largest = a if (a.ndim, a.size) > (largest.ndim, largest.size) else largest
+    shape = largest.shape
+    for i, a in enumerate(arrays):
+        if a.shape != shape:
+            if a.size != 1:
+                return []
+            arrays[i] = np.empty(shape, a.dtype)
+            arrays[i][...] = a
+        elif not a.flags.carray:
+            arrays[i] = a.copy()
+    return arrays
 
 
 def _of_vectors(name: str, x: Sequence[Any]) -> Array | None:

@@ -291,7 +291,9 @@ def _put_first(powers: Array, first: Array, along: int) -> None:
     """Put 0 for the number of each row, or column, that is `first`; NaN stays."""
     xp = namespace(powers)
     index = (xp.arange(len(first)), first) if along else (first, xp.arange(len(first)))
-    powers[index] = xp.where(powers[index] == 1.0, 0.0, powers[index])
+    found = powers[index]
+    found[found == 1.0] = 0.0
+    powers[index] = found
 
 
 def _softmax_kernel(kind: str) -> Kernel:

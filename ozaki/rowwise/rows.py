@@ -107,10 +107,12 @@ def _by_rows(
     def exactly(part: Array) -> Array:
         if is_cupy(x):
             return affine(rounded(computed(part), dtype), *given)
+        if part.size <= ROW_BLOCK:
+            return affine(_stored(computed(part), dtype), *given)
         result = np.empty((len(part), 1 if reduced else n), dtype)
 
         def work(block: slice) -> None:
-            _store(computed(part[block]), result[block])
+            result[block] = _stored(computed(part[block]), dtype)
 
         over_rows(work, len(part), n, ROW_BLOCK)
         return affine(result, *given)
@@ -164,8 +166,9 @@ def affine(rows: Array, weight: Array | None = None, bias: Array | None = None) 
     return rows
 
 
-def _store(x: np.ndarray, out: np.ndarray) -> None:
-    """Write float64 numbers to `out`, rounded to its dtype."""
+def _stored(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return float64 numbers rounded to a dtype, with one NaN, in C order; perhaps in their own memory."""
     if np.count_nonzero(np.isnan(x)):
         put_one_nan(x)
-    out[...] = x if out.itemsize >= 4 else round_to(x, FORMATS[out.dtype.name])
+    x = x if dtype.itemsize >= 4 else round_to(x, FORMATS[dtype.name])
+    return np.ascontiguousarray(x, dtype)

@@ -14,7 +14,7 @@ from operator import itemgetter
 import numpy as np
 
 from multiword.runtime.arrays import real_parts, to_float64
-from multiword.runtime.compiled import compiled
+from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import over_rows
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.exact.extraction import LOOPS, READABLE, contiguous
@@ -158,7 +158,7 @@ def _enclosed_copies(
         xs, outputs = [contiguous(x.T) for x in xs], 0
     else:
         xs = [contiguous(x).reshape(1, -1) for x in xs]
-    return _enclosed((xs * 2)[:factors], outputs, rounding)
+    return _enclosed(xs if len(xs) == factors else xs * 2, outputs, rounding)
 
 
 def _matrices(terms: Summands, reduced: int) -> list[np.ndarray]:
@@ -303,8 +303,16 @@ def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[n
 
     columns : 0 for the sums of all numbers of a row.
     """
-    loops, x, y = compiled(LOOPS), xs[0], xs[1] if len(xs) == 2 else None
+    x, y = xs[0], xs[1] if len(xs) == 2 else None
     result = np.empty((len(x), columns or 1), x.dtype)
-    add = loops.loop(loops.rounded_sums, x.dtype, y is not None)
     last = float(rounding.divisor), rounding.root, rounding.target.precision == 24
+    add = _rounded_sums(x.dtype, y is not None)
     return result, add(x, y, columns or LANES, *last, np.empty((3, WIDTH)), result)
+
+
+@cached_form
+def _rounded_sums(dtype: np.dtype, pairs: bool) -> Callable[..., int]:
+    """Return the loop itself, for arrays that are contiguous and aligned, unchecked."""
+    loops = compiled(LOOPS)
+    add: Callable[..., int] = loops.loop(loops.rounded_sums, dtype, pairs).unchecked()
+    return add
