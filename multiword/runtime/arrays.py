@@ -401,15 +401,14 @@ def converted(x: Array, dtype: Any) -> Array:
 def put_one_nan(x: Array) -> None:
     """Replace every NaN by the canonical one: processors make them of either sign, and pass payloads on."""
     for part in real_parts(x):
-        nan = part.dtype.type(np.nan)  # nothing is converted
         if is_cupy(part):  # as words: CuPy takes bfloat16 by way of float32
             words = part.view(f"u{part.itemsize}")
-            infinite, canonical = np.array([np.inf, nan], part.dtype).view(words.dtype)
+            infinite, canonical = np.array([np.inf, np.nan], part.dtype).view(words.dtype)
             _one_nan()(words, infinite, canonical, words)
         else:
             which = np.isnan(part)
             if np.count_nonzero(which):  # seldom
-                np.copyto(part, nan, where=which)
+                np.copyto(part, part.dtype.type(np.nan), where=which)  # nothing is converted
 
 
 def conjugated(x: Array) -> Array:

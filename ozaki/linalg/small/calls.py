@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.compiled import compiled
+from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import over_rows, scratch
 from ozaki.linalg.small import loops_cuda
 
@@ -145,12 +146,21 @@ def _run(name: str, stacks: list[Array], *options: bool) -> None:
         loops_cuda.run(name, stacks, options, of_text)
         return
     numbers, floats, integers = of_text
-    loop = getattr(compiled(FORM), name)(a.dtype.char)
+    loop = _loop(name, a.dtype.char)
     given = [np.array(options, np.int64)] if options else []
-    stacks = [x if x.flags.carray else np.require(x, requirements=["C", "W"]) for x in stacks]
+    stacks = [x if x.flags.carray else np.require(x, requirements=["C", "A", "W"]) for x in stacks]
 
-    def work(block: slice) -> None:
-        room = scratch((numbers,), a.dtype), scratch((floats,)), scratch((integers,), np.int64)
-        loop(*(x[block] for x in stacks), *given, *room)
+    def work(some: list[Array]) -> None:
+        loop(*some, *given, scratch((numbers,), a.dtype), scratch((floats,)), scratch((integers,), np.int64))
 
-    over_rows(work, len(a), elements, BLOCK, ALONE)
+    if len(a) * elements <= BLOCK:
+        work(stacks)
+    else:
+        over_rows(lambda block: work([x[block] for x in stacks]), len(a), elements, BLOCK, ALONE)
+
+
+@cached_form
+def _loop(name: str, kind: str) -> Callable[..., None]:
+    """Return a loop over stacks, for arrays as `_run` gives them, unchecked."""
+    loop: Callable[..., None] = getattr(compiled(FORM), name)(kind).unchecked()
+    return loop
