@@ -12,8 +12,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import empty_beside
 from ozaki.linalg import panels_cuda
 from ozaki.linalg.arithmetic import LEAF, largest, product, quotient, real_quotient, reflector, tree_sum
+from ozaki.linalg.small.leaves import room
 
 FORM = "ozaki.linalg.panels_numba"
 
@@ -92,7 +94,7 @@ def qr_panel(columns: Array) -> tuple[Array, Array]:
     xp = namespace(columns)
     y, t = xp.zeros_like(columns), xp.zeros((w, w), columns.dtype)
     if (form := _compiled("qr_panel", columns)) is not None:
-        form(columns, y, t, xp.empty(m, columns.dtype), xp.empty(m))
+        form(columns, y, t, empty_beside(columns, (room(m, w),), columns.dtype), xp.empty(m))
         return y, t
     for j in range(w):
         v, beta, t[j, j] = reflector(columns[j, j:])

@@ -30,6 +30,11 @@ def _declare_all(functions, kind):
 lu_panel = for_numbers(lambda x: void(x[:, ::1], int64[::1]))(leaves.lu_panel)
 lower_leaf = for_numbers(lambda x: void(x[:, ::1], x[:, ::1], boolean))(leaves.lower_leaf)
 cholesky_leaf = for_numbers(lambda x: boolean(x[:, ::1], x[::1]))(leaves.cholesky_leaf)
-qr_panel = for_numbers(lambda x: void(*[x[:, ::1]] * 3, x[::1], float64[::1]))(leaves.qr_panel)
+
+
+@for_numbers(lambda x: void(*[x[:, ::1]] * 3, x[::1], float64[::1]))
+def qr_panel(columns, y, t, terms, squares):
+    leaves.qr_panel(columns, y, t, terms, squares)
+
 
 ON_DEMAND = for_all_numbers(lu_panel, lower_leaf, cholesky_leaf, qr_panel)

@@ -142,6 +142,16 @@ def reflect(x, squares):
     return math.ldexp(beta, e), real_quotient(beta - alpha, beta)
 
 
+LANES = 8
+"""Columns whose reflections compiled code computes side by side (`reflections_numba`)."""
+
+
+def room(m: int, w: int) -> int:
+    """Numbers of scratch memory for that: the panel, T and overlaps by diagonals, terms, room to align."""
+    blocks = -(-w // LANES)
+    return LANES * (blocks * m + (2 * w + 1) * (blocks + 1) + m + 1)
+
+
 @text
 def qr_panel(columns, y, t, terms, squares):
     """Householder's reflections of a transposed panel; `terms` and `squares` are scratch memory."""

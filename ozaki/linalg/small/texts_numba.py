@@ -13,7 +13,7 @@ import ozaki.linalg.small.factorizations
 import ozaki.linalg.small.spectra  # noqa: F401  all texts
 from multiword.runtime.jit import PARTS, inlined
 from ozaki.linalg import arithmetic
-from ozaki.linalg.small import language, products
+from ozaki.linalg.small import language, leaves, products, reflections_numba
 from ozaki.linalg.small.language import TEXTS
 from ozaki.linalg.small.leaves import complex_quotient
 
@@ -31,12 +31,18 @@ def _called_as_it_stands(function: Callable[..., Any]) -> None:
 
 
 for _text in TEXTS:
-    _called_as_it_stands(_text)
+    if _text is not leaves.qr_panel:
+        _called_as_it_stands(_text)
 
 
 def is_complex(x: Any) -> bool:
     """Return whether a number's type, or an array's, is complex."""
     return isinstance(getattr(x, "dtype", x), types.Complex)
+
+
+@overload(leaves.qr_panel, jit_options=PARTS)
+def _qr_panel(columns, y, t, terms, squares):
+    return reflections_numba.narrow.py_func if is_complex(columns) else reflections_numba.qr_panel
 
 
 @overload(arithmetic.quotient, jit_options=PARTS)
