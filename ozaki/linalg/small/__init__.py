@@ -2,7 +2,7 @@
 
 language        what the texts may say: loops whose iterations go in any order, and a few functions of numbers
 leaves          LU, Cholesky and QR panels, forward substitution
-reflections_numba   QR panels of real numbers on a CPU, eight columns at once
+reflections_numba, products_numba   QR panels and products of real numbers on a CPU, eight columns at once
 two_sided       reductions to tridiagonal and to bidiagonal form
 products        "normwise" products, exactly in slices, rounded once
 factorizations  LU, triangular systems, Cholesky and QR of one matrix

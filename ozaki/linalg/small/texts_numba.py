@@ -13,7 +13,7 @@ import ozaki.linalg.small.factorizations
 import ozaki.linalg.small.spectra  # noqa: F401  all texts
 from multiword.runtime.jit import PARTS, inlined
 from ozaki.linalg import arithmetic
-from ozaki.linalg.small import language, leaves, products, reflections_numba
+from ozaki.linalg.small import language, leaves, products, products_numba, reflections_numba
 from ozaki.linalg.small.language import TEXTS
 from ozaki.linalg.small.leaves import complex_quotient
 
@@ -31,7 +31,7 @@ def _called_as_it_stands(function: Callable[..., Any]) -> None:
 
 
 for _text in TEXTS:
-    if _text is not leaves.qr_panel:
+    if _text not in (leaves.qr_panel, products.multiply):
         _called_as_it_stands(_text)
 
 
@@ -43,6 +43,11 @@ def is_complex(x: Any) -> bool:
 @overload(leaves.qr_panel, jit_options=PARTS)
 def _qr_panel(columns, y, t, terms, squares):
     return reflections_numba.narrow.py_func if is_complex(columns) else reflections_numba.qr_panel
+
+
+@overload(products.multiply, jit_options=PARTS)
+def _multiply(x, transposed, conjugate, y, turned, out, floats, integers):
+    return products_numba.narrow.py_func if is_complex(out) else products_numba.multiply
 
 
 @overload(arithmetic.quotient, jit_options=PARTS)
