@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from multiword.runtime.parallel import in_threads, taken
 from ozaki.sums.exact.extraction import LOOPS, contiguous
 from ozaki.sums.exact.fixed_point import NOT_FINITE, ORDINARY, Rounding, flagged, flags_of
 from ozaki.sums.exact.groups import check_labels, lane_bits, shares_of
-from ozaki.tuning import ENCLOSED_GROUPS, ENCLOSED_LANES, TERMS_OF_A_LANE
+from ozaki.tuning import ENCLOSED_GROUPS, ENCLOSED_LANES, LARGE_TABLE, TERMS_OF_A_LANE
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -83,8 +84,8 @@ def averages(x: np.ndarray, w: np.ndarray, labels: np.ndarray, groups: int, roun
         return None
     if (numbers := _Numbers.taken([x, w], labels, groups, rounding)) is None:
         return None
-    products, weights = numbers.sums(numbers.arrays), numbers.sums(numbers.arrays[1:])
-    return numbers.rounded("averages_of_groups", products, weights)
+    sums = numbers.table(_loop("added_with_weights"), numbers.arrays, 8)
+    return numbers.rounded("averages_of_groups", sums)
 
 
 def _is_small(ddof: Fraction) -> bool:
@@ -128,10 +129,14 @@ class _Numbers:
         return cls(numbers, contiguous(labels), groups, rounding)
 
     def sums(self, factors: list[np.ndarray], skip_nan: bool = False) -> np.ndarray:
-        """Return a table of sums of numbers, or of products. ValueError for labels of no group."""
-        table = np.empty((len(self._parts), self._groups << self._bits, 4))
+        """Return a table of sums of numbers, or of products."""
         loop, both = _loop("added_to_groups", len(factors) == 2), [*factors, None][:2]
-        if not all(self.passed(loop, both, [self._groups, skip_nan], [table])):
+        return self.table(loop, both, 4, skip_nan)
+
+    def table(self, loop: Any, arrays: list[Any], width: int, *given: bool) -> np.ndarray:
+        """Return a table that a loop writes, of such a width. ValueError for labels of no group."""
+        table = _in_lines((len(self._parts), self._groups << self._bits, width))
+        if not all(self.passed(loop, arrays, [self._groups, *given], [table])):
             check_labels(self._labels, self._groups)
         return table
 
@@ -179,6 +184,16 @@ class _Numbers:
         flags = np.full(self._groups, ORDINARY)
         np.bitwise_or.at(flags, labels, flags_of(terms))
         return flagged(result, flags), hard[(flags[hard] & NOT_FINITE) == 0]
+
+
+def _in_lines(shape: tuple[int, int, int]) -> np.ndarray:
+    """Return an empty table; of a large one no row lies in two lines of the cache, if one holds it."""
+    size = prod(shape)
+    if size < LARGE_TABLE:
+        return np.empty(shape)
+    memory = np.empty(size + 7)
+    begin = -memory.ctypes.data % 64 // 8
+    return memory[begin : begin + size].reshape(shape)
 
 
 @cached_form

@@ -1,7 +1,7 @@
 """Enclosures of groups, compiled with numba: each number is added to that of its group, wherever this lies.
 
 A table has rows of four numbers: a group's lanes, so that a number seldom waits for the one before it. The
-rows of a sum are (high, low, error, count), as in `enclosure_numba`.
+rows of a sum are (high, low, error, count), as in `enclosure_numba`; of weighted means, two of these.
 
 Deviations take a second pass, whose rows are (high, low, size, m). With x − m = d + r and y − m' = e + s,
 where m and m' are the means rounded, (d + r)·(e + s) is d·e rounded, which `two_sum` adds to high, and some
@@ -33,6 +33,7 @@ from ozaki.tuning import GROUPS_AHEAD
 EQUALS = {
     "added_to_groups": "sums.rounded_sum",
     "totals_of_groups": "sums.rounded_sum",
+    "added_with_weights": "sums.rounded_weighted_mean",
     "averages_of_groups": "sums.rounded_weighted_mean",
     "means_of_groups": "sums.rounded_variance",
     "squares_in_groups": "sums.rounded_variance",
@@ -70,13 +71,29 @@ def added_to_groups(x, y, labels, bits, groups, skip_nan, sums):
     return True
 
 
+def added_with_weights(x, w, labels, bits, groups, sums):
+    """Add products w·x, and weights, to a table of two sums; as `added_to_groups`."""
+    for i in range(len(sums)):
+        for j in range(0, 8, 4):
+            sums[i, j], sums[i, j + 1], sums[i, j + 2], sums[i, j + 3] = -0.0, 0.0, 0.0, 0.0
+    for i in range(len(x)):
+        if np.uint64(labels[i]) >= np.uint64(groups):
+            return False
+        prefetch(sums, lane_of(labels, min(i + GROUPS_AHEAD, len(x) - 1), bits))
+        row = sums[lane_of(labels, i, bits)]
+        row[0], row[1], row[2] = add_product(x[i], w[i], row[0], row[1], row[2], False)
+        row[4], row[5], row[6] = add(w[i], row[4], row[5], row[6], False)
+        row[3] += 1.0
+    return True
+
+
 @inlined
-def _total(sums, group, bits):
-    """The enclosure and the count of a group, of all its lanes in all tables."""
+def _total(sums, group, bits, first=0):
+    """The enclosure and the count of a group, of all its lanes, from a first column on."""
     high, low, error, count = -0.0, 0.0, 0.0, 0.0
     for table in range(len(sums)):
         for i in range(group << bits, (group + 1) << bits):
-            row = sums[table, i]
+            row = sums[table, i, first : first + 4]
             high, rest = two_sum(high, row[0])
             low, lost = two_sum(low, row[1])  # to high they would turn −0 into 0
             low, more = two_sum(low, rest)
@@ -109,12 +126,12 @@ def totals_of_groups(sums, mean, bits, single, hard, result):
     return undecided
 
 
-def averages_of_groups(products, weights, bits, single, hard, result):
+def averages_of_groups(sums, bits, single, hard, result):
     """Write Σwx/Σw of tables, as `totals_of_groups`; NaN of nothing."""
     undecided = 0
     for g in range(len(result)):
-        high, low, error, n = _total(products, g, bits)
-        weight, weight_low, unsure, n = _total(weights, g, bits)
+        high, low, error, n = _total(sums, g, bits)
+        weight, weight_low, unsure, _ = _total(sums, g, bits, 4)
         if n == 0:
             result[g] = np.nan
             continue

@@ -31,7 +31,7 @@ _BEYOND, _INFINITY = (HIGHEST + LIMIT) << 52, 2047 << 52
 
 
 def _prefetch(context: Any, table: Any, index: Any) -> Any:
-    """Ask for the cache line of table[index], a row of 16 or 32 bytes, which is written soon."""
+    """Ask for the cache line of table[index], a row of up to 64 bytes, which is written soon."""
 
     def request(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         array = make_array(signature.args[0])(context, builder, values[0])

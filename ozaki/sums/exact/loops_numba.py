@@ -28,6 +28,7 @@ from ozaki.sums.exact.extraction_numba import (
 )
 from ozaki.sums.exact.groups_enclosed_numba import (
     added_to_groups,
+    added_with_weights,
     averages_of_groups,
     covariances_of_groups,
     means_of_groups,
@@ -100,7 +101,8 @@ SIGNATURES: dict[Callable, Callable] = {
         *(_Numbers, none if y[1] == none else _Numbers, _Labels, int64, int64, boolean, _Table)
     ),
     totals_of_groups: lambda x, _: int64(_Tables, boolean, int64, boolean, _Integers, _Values),
-    averages_of_groups: lambda x, _: int64(_Tables, _Tables, int64, boolean, _Integers, _Values),
+    added_with_weights: lambda x, _: boolean(_Numbers, _Numbers, _Labels, int64, int64, _Table),
+    averages_of_groups: lambda x, _: int64(_Tables, int64, boolean, _Integers, _Values),
     means_of_groups: lambda x, _: none(_Tables, int64, _Table),
     squares_in_groups: lambda x, _: none(_Numbers, _Labels, int64, boolean, _Table),
     variances_of_groups: lambda x, _: int64(
