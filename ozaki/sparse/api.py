@@ -122,17 +122,18 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     _check_shapes(*([y.shape for y in some] for some in (matrices, xs, addends)))
     one, dtypes = addends[0].ndim == 1, [y.dtype for y in (*matrices, *xs, *addends)]
     dtype = np.result_type(np.float64, *dtypes)
-    xs = [-y.astype(np.result_type(y.dtype, np.float64), copy=False) for y in xs]
-    found = list[Array]()
+    xs = [-(y if y.dtype == np.float64 else y.astype(np.result_type(y.dtype, np.float64))) for y in xs]
     if one and len(dtypes) == 3 and words == 1:  # nearly always
-        found.append(product_with_vector(matrices[0], xs[0], addends, dtype)[:, None])
-    terms, addends = [(m, as_columns(y)) for m in matrices for y in xs], [*map(as_columns, addends)]
-    while len(found) < words:
-        found.append(rounded_products(terms, [*addends, *(-word for word in found)], dtype))
+        found = [product_with_vector(matrices[0], xs[0], addends, dtype)]
+    else:
+        terms, columns = [(m, as_columns(y)) for m in matrices for y in xs], [*map(as_columns, addends)]
+        found = []
+        while len(found) < words:
+            found.append(rounded_products(terms, [*columns, *(-word for word in found)], dtype))
+        found = [word[:, 0] for word in found] if one else found
     if not all(map(all_finite, found)):
         raise ValueError("a, x and b must be finite, and so must the residual be")
-    result = [word[:, 0] if one else word for word in found]
-    return result[0] if words == 1 else tuple(result)
+    return found[0] if words == 1 else tuple(found)
 
 
 def _check_shapes(of_a: list[Any], of_x: list[Any], of_b: list[Any]) -> None:
