@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
-from fractions import Fraction
 from math import frexp
 from typing import Any
 
@@ -124,10 +123,10 @@ def _logarithm(x: int, exponent: int) -> Decimal:
     return digits.ln(_leading(x, exponent, digits, _BITS + lost))
 
 
-def nearest(x: int | Fraction, exponent: int, odd: bool = False) -> float:
-    """Return RN(x·2**exponent), ±Inf beyond float64's range; with `odd` the neighbour whose last bit is 1,
-    unless that is exact: of the two, one has it (Boldo and Melquiond, Emulation of FMA)."""
-    n, d = ratio(x, exponent)
+def nearest(x: int, exponent: int, odd: bool = False, divisor: int = 1) -> float:
+    """Return RN(x/divisor·2**exponent), ±Inf beyond float64's range; with `odd` the neighbour whose last bit
+    is 1, unless that is exact: of the two, one has it (Boldo and Melquiond, Emulation of FMA)."""
+    n, d = ratio(x, exponent, divisor)
     try:
         value = n / d  # correctly rounded
     except OverflowError:
@@ -139,11 +138,10 @@ def nearest(x: int | Fraction, exponent: int, odd: bool = False) -> float:
     return value
 
 
-def ratio(x: int | Fraction, exponent: int) -> tuple[int, int]:
-    """Return integers n and d, perhaps with common divisors: x·2**exponent is n/d.
+def ratio(x: int, exponent: int, divisor: int = 1) -> tuple[int, int]:
+    """Return integers n and d, perhaps with common divisors: x/divisor·2**exponent is n/d.
 
-    >>> ratio(3, -2), ratio(Fraction(1, 3), 2)
+    >>> ratio(3, -2), ratio(1, 2, divisor=3)
     ((3, 4), (4, 3))
     """
-    n, d = x.as_integer_ratio()
-    return (n << exponent, d) if exponent >= 0 else (n, d << -exponent)
+    return (x << exponent, divisor) if exponent >= 0 else (x, divisor << -exponent)

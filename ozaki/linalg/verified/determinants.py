@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,7 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
         integers = exact_determinant(on_host(a))
         if integers is not None:
             real, imaginary, exponent = integers
-            return _determinant(Fraction(real), Fraction(imaginary), exponent, 0.0, a)
+            return _determinant(real, imaginary, 1, exponent, 0.0, a)
         if result is not None:
             return result
     raise NotProvedError("the sign of the determinant is not proved", np.inf, 1, np.inf)
@@ -162,8 +161,9 @@ def _by_factors(a: Array) -> Determinant | None:
     diagonal = x_upper.diagonal()
     p, q, exponent = exact_product(on_host(diagonal))
     sign, square = -1 if swaps.odd else 1, p * p + q * q
-    real, imaginary = (Fraction(sign * z, square) for z in (x * p + y * q, y * p - x * q))
-    return _determinant(real, imaginary, shift - exponent - PLACES, up(error * (1 + error) + 2.0**-90), a)
+    real, imaginary = sign * (x * p + y * q), sign * (y * p - x * q)
+    relative = up(error * (1 + error) + 2.0**-90)
+    return _determinant(real, imaginary, square, shift - exponent - PLACES, relative, a)
 
 
 def _logarithm(e: Array, size: Array, norm: float, lost: float) -> tuple[complex, float]:
@@ -198,28 +198,30 @@ def _integers(a: Array) -> bool:
 
 
 def _integers_near(
-    real: Fraction, imaginary: Fraction, exponent: int, relative: float
-) -> tuple[Fraction, Fraction] | None:
-    """The integers within a relative error of (real + i·imaginary)·2**exponent, if there is one pair only."""
-    x, y = (part * Fraction(2) ** exponent for part in (real, imaginary))
-    p, q = Fraction(round(x)), Fraction(round(y))
-    room = Fraction(1, 2) - 2 * (abs(x) + abs(y)) * Fraction(relative)
-    return (p, q) if max(abs(x - p), abs(y - q)) < room else None
+    real: int, imaginary: int, divisor: int, exponent: int, relative: float
+) -> tuple[int, int] | None:
+    """The integers within a relative error of (real + i·imaginary)/divisor·2**exponent, if there is one pair
+    only."""
+    (x, d), (y, _) = (ratio(part, exponent, divisor) for part in (real, imaginary))
+    p, q = ((2 * part + d) // (2 * d) for part in (x, y))  # the nearest ones
+    n, m = float(relative).as_integer_ratio()
+    away = max(abs(x - p * d), abs(y - q * d))  # times d
+    return (p, q) if 2 * away * m < d * m - 4 * (abs(x) + abs(y)) * n else None
 
 
 def _determinant(
-    real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array
+    real: int, imaginary: int, divisor: int, exponent: int, relative: float, a: Array
 ) -> Determinant:
-    """The record of (real + i·imaginary)·2**exponent, within a relative error."""
+    """The record of (real + i·imaginary)/divisor·2**exponent, within a relative error."""
     exact, larger = not relative, max(abs(real), abs(imaginary))
-    length = larger.numerator.bit_length() - larger.denominator.bit_length()
-    n, d = ratio(larger, -length)
+    length = larger.bit_length() - divisor.bit_length()
+    n, d = ratio(larger, -length, divisor)
     length += n >= d
     if relative and a.size and exponent + length + math.log2(relative) < (lowest := len(a) * unit(a)):
-        integers = _integers_near(real, imaginary, exponent - lowest, relative)
+        integers = _integers_near(real, imaginary, divisor, exponent - lowest, relative)
         if integers is not None:
-            return _determinant(*integers, lowest, 0.0, a)
-    parts = [ratio(x, -length) for x in (real, imaginary)]
+            return _determinant(*integers, 1, lowest, 0.0, a)
+    parts = [ratio(x, -length, divisor) for x in (real, imaginary)]
     mantissa = [n / d for n, d in parts]  # correctly rounded
     if any(
         p * d != n * q for (p, q), (n, d) in zip(map(float.as_integer_ratio, mantissa), parts, strict=True)
@@ -227,12 +229,13 @@ def _determinant(
         relative = up(relative + 4 * U)
     if max(map(abs, mantissa)) == 1:  # rounded upwards
         mantissa, length = [m / 2 for m in mantissa], length + 1
-    value = [nearest(x, exponent) for x in (real, imaginary)]
+    value = [nearest(x, exponent, divisor=divisor) for x in (real, imaginary)]
     if a.dtype.kind == "c":
         size = abs(complex(*mantissa))
         sign = complex(*mantissa) / size if size else 0j
         proved = exponent + length, float(relative)
         return Determinant(complex(*value), sign, complex(*mantissa), *proved, None)
     sign = (real > 0) - (real < 0)
-    integer = int(real * Fraction(2) ** exponent) if exact and _integers(a) else None
+    n, d = ratio(real, exponent, divisor)
+    integer = n // d if exact and _integers(a) else None  # without a remainder
     return Determinant(value[0], sign, mantissa[0], exponent + length, float(relative), integer)
