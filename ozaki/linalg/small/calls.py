@@ -12,6 +12,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import over_rows, scratch
 from ozaki.linalg.small import loops_cuda
+from ozaki.linalg.small.leaves import LANES
 
 FORM = "ozaki.linalg.small.loops_numba"
 
@@ -125,8 +126,8 @@ def _integers(a: Array, count: int) -> Array:
 @lru_cache(1024)
 def sizes(name: str, n: int, parts: int) -> tuple[int, int, int]:
     """Return how many numbers, float64 and int64 a text works with for matrices of longest side n."""
-    operands = 4 * parts * (1 + parts) + 2 if name in WITH_PRODUCTS else 0
-    return SQUARES[name] * n * n + 4 * n, operands * n * n + 8 * n, 4 * n
+    operands, lines = (4 * parts * (1 + parts) + 2, 3 * LANES) if name in WITH_PRODUCTS else (0, 0)
+    return SQUARES[name] * n * n + 4 * n, operands * n * n + 8 * n + lines * (n + 1), 4 * n
 
 
 @lru_cache(1024)
@@ -146,12 +147,13 @@ def _run(name: str, stacks: list[Array], *options: bool) -> None:
         loops_cuda.run(name, stacks, options, of_text)
         return
     numbers, floats, integers = of_text
+    room = ((numbers,), a.dtype), ((floats,),), ((integers,), np.int64)
     loop = _loop(name, a.dtype.char)
     given = [np.array(options, np.int64)] if options else []
     stacks = [x if x.flags.carray else np.require(x, requirements=["C", "A", "W"]) for x in stacks]
 
     def work(some: list[Array]) -> None:
-        loop(*some, *given, scratch((numbers,), a.dtype), scratch((floats,)), scratch((integers,), np.int64))
+        loop(*some, *given, *[scratch(*x) for x in room])
 
     if len(a) * elements <= BLOCK:
         work(stacks)

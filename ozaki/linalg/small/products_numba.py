@@ -15,7 +15,7 @@ from numba.core import cgutils
 from multiword.runtime.addresses import I64, instruction, longs_at, on_stack, to_doubles_at
 from multiword.runtime.jit import inlined
 from ozaki.linalg.small import products
-from ozaki.linalg.small.products import DOWN, LEAST_NORMAL, LONGEST, NONFINITE, UP, UP_HALF
+from ozaki.linalg.small.products import DOWN, LEAST_NORMAL, NONFINITE, UP, UP_HALF
 from ozaki.linalg.small.reflections_numba import (
     LANES,
     LINE,
@@ -109,14 +109,19 @@ def round_lines(_: Any, b: Any, digits: Any, exponents: Any, to: Any) -> Any:
 
 
 narrow = inlined(products.multiply)
-_lines, _digits, _exponents = on_stack(3 * LANES * LONGEST), on_stack(DIGITS * LANES), on_stack(LANES)
-_results = on_stack(LANES)
+_digits, _exponents, _results = on_stack(DIGITS * LANES), on_stack(LANES), on_stack(LANES)
 
 
 def multiply(x, transposed, conjugate, y, turned, out, floats, integers):
     """As `products.multiply`, of real numbers."""
     m, n = out.shape[0], out.shape[1]
     length = x.shape[0] if transposed else x.shape[1]
+    rest = floats[4 * (m + n) * length :]
+    skipped = (-rest.ctypes.data & (LINE - 1)) // 8
+    columns = rest[skipped : skipped + 3 * LANES * length]
+    if len(columns) < 3 * LANES * length:
+        narrow(x, transposed, conjugate, y, turned, out, floats, integers)
+        return
     left = floats[: 4 * m * length].reshape(4 * m, length)
     right = floats[4 * m * length : 4 * (m + n) * length].reshape(4 * n, length)
     scales, others = integers[:m], integers[m:]
@@ -124,8 +129,7 @@ def multiply(x, transposed, conjugate, y, turned, out, floats, integers):
     products.load_right(y, turned, right)
     products.split(left, scales)
     products.split(right, others)
-    lines, digits, exponents = _lines(), _digits(), longs_at(_exponents(), LANES)
-    columns, results = to_doubles_at(lines, 3 * LANES * length), to_doubles_at(_results(), LANES)
+    digits, exponents, results = _digits(), longs_at(_exponents(), LANES), to_doubles_at(_results(), LANES)
     for first in range(0, n, LANES):
         count = min(LANES, n - first)
         for s in range(3):
@@ -137,7 +141,7 @@ def multiply(x, transposed, conjugate, y, turned, out, floats, integers):
             if scales[i] != NONFINITE:
                 for lane in range(LANES):
                     exponents[lane] = -(scales[i] + others[first + min(lane, count - 1)])
-                dots(left[m + i].ctypes.data, 8 * m * length, lines, length, digits)
+                dots(left[m + i].ctypes.data, 8 * m * length, columns.ctypes.data, length, digits)
                 if not round_lines(digits, exponents.ctypes.data, results.ctypes.data):
                     for lane in range(count):
                         out[i, first + lane] = results[lane]
