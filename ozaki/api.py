@@ -308,6 +308,18 @@ def matmul(
     return in_numpy_shape(multiply_stacks(*stacks_of(*both_exactly(x, y, dtype)), request), x, y, out)
 
 
+@capturable
+def matmul_of_arrays(a: Array, b: Array, *, accuracy: str | int | None = None) -> Array:
+    """Return what `matmul` does, of checked arrays of matrices, without its other options."""
+    dtype = result_dtype(a, b)
+    chosen = accuracy if accuracy is not None else TARGETS[dtype].name
+    request = request_of(a, chosen, "auto", None, "auto", None)
+    if a.ndim == b.ndim == 2:
+        return multiply(*factors_of(a, b, dtype), 1.0, None, None, request, None)
+    check_same_device(a=a, b=b)
+    return multiply_stacks(*stacks_of(*both_exactly(a, b, dtype)), request)
+
+
 @public("Plans and prepared operands")
 def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:
     """Return an operand that is split into words once and multiplied many times.

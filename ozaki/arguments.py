@@ -50,7 +50,7 @@ def _promoted(of_x: np.dtype, of_y: np.dtype) -> np.dtype:
 
 def matrix_or_operand(x: Any, name: str) -> Array:
     """Return the array that an argument is, or was prepared from."""
-    return as_array(matrix_of(x), name)
+    return as_array(x if type(x) is np.ndarray else matrix_of(x), name)
 
 
 def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:

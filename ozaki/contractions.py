@@ -22,7 +22,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
 )
 from multiword.runtime.options import exactly, integer
-from ozaki.api import matmul
+from ozaki.api import matmul_of_arrays
 from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.pairs_of_tensors import Accuracy, Labels, contracted, dots, lengths_of, summed
 from ozaki.public import public
@@ -252,7 +252,8 @@ def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
         )
     check_same_device(a=a, x=x)
     dtype = result_dtype(a, x)
-    return matmul(exactly("a", a, dtype), exactly("x", x, dtype)[..., None], accuracy=accuracy)[..., 0]
+    columns = exactly("x", x, dtype)[..., None]
+    return matmul_of_arrays(exactly("a", a, dtype), columns, accuracy=accuracy)[..., 0]
 
 
 def _pair_up(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> bool:

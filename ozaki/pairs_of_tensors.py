@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, put_one_nan
 from multiword.runtime.readback import all_finite
-from ozaki.api import matmul
+from ozaki.api import matmul_of_arrays
 from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.product.request import NORMWISE
 from ozaki.sums.api import dot
@@ -43,20 +43,15 @@ def contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, accu
     What is summed over of one tensor alone are the words of its sums, along which the other is broadcast.
     """
     of_x, of_y, out = tuple(of_x), tuple(of_y), tuple(out)
-    if not _are_of_a_product(of_x, of_y, out):
+    layouts = _as_product(x.shape, of_x, y.shape, of_y, out)
+    if layouts is None:
         (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
         x, of_x = _summed_alone(x, of_x, y, {*of_y, *out}, "words of x")
         y, of_y = _summed_alone(y, of_y, x, {*of_x, *out}, "words of y")
-    left, right, result = _as_product(x.shape, tuple(of_x), y.shape, tuple(of_y), out)
-    multiply = dots if left.are_vectors else matmul
+        layouts = _layouts(x.shape, tuple(of_x), y.shape, tuple(of_y), out)
+    left, right, result = layouts
+    multiply = dots if left.are_vectors else matmul_of_arrays
     return result(multiply(left(x), right(y), accuracy=accuracy))
-
-
-@lru_cache(1024)
-def _are_of_a_product(of_x: tuple[Any, ...], of_y: tuple[Any, ...], out: tuple[Any, ...]) -> bool:
-    """Return whether no tensor has a label twice, nor one that is summed over in it alone."""
-    distinct = len({*of_x}) == len(of_x) and len({*of_y}) == len(of_y)
-    return distinct and {*of_x} <= {*of_y, *out} and {*of_y} <= {*of_x, *out}
 
 
 class _Layout(NamedTuple):
@@ -86,6 +81,21 @@ class _Layout(NamedTuple):
 
 @lru_cache(1024)
 def _as_product(
+    shape_of_x: tuple[int, ...],
+    of_x: tuple[Any, ...],
+    shape_of_y: tuple[int, ...],
+    of_y: tuple[Any, ...],
+    out: tuple[Any, ...],
+) -> tuple[_Layout, _Layout, _Layout] | None:
+    """Return `_layouts`; None where a tensor has a label twice, or one that is summed over in it alone."""
+    distinct = len({*of_x}) == len(of_x) and len({*of_y}) == len(of_y)
+    if not distinct or not {*of_x} <= {*of_y, *out} or not {*of_y} <= {*of_x, *out}:
+        return None
+    return _layouts(shape_of_x, of_x, shape_of_y, of_y, out)
+
+
+@lru_cache(1024)
+def _layouts(
     shape_of_x: tuple[int, ...],
     of_x: tuple[Any, ...],
     shape_of_y: tuple[int, ...],
@@ -132,7 +142,7 @@ def dots(x: Array, y: Array, accuracy: Accuracy) -> Array:
     if accuracy is not None:
         check_accuracy(accuracy)
     if accuracy == NORMWISE or isinstance(accuracy, int | np.integer):
-        return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0]
+        return matmul_of_arrays(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0]
     dtype = result_dtype(x, y)
     single_on_gpu = is_cupy(x) and dtype == np.float32  # of whose products CuPy flushes subnormal ones
     if x.shape[-1] == 1 and dtype.kind == "f" and not single_on_gpu:

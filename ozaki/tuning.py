@@ -104,6 +104,9 @@ FEWEST_SIDE_BY_SIDE, LARGEST_SIDE_BY_SIDE = 8, 1 << 11
 """Products of a stack from which a CPU computes them side by side, and the most numbers of both factors of
 one: 4 × 4 in a sixth of the time that one after the other takes, 32 × 32 in two thirds (AVX-512)."""
 
+FEW_NUMBERS = 1 << 10
+"""Numbers of a matrix up to which copying its columns takes longer than it saves: 2 of 18 µs at 16 × 16."""
+
 OVERHEAD_ELEMENTS = 64
 """What a small product takes besides its elements, in elements."""
 

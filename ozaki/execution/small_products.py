@@ -54,6 +54,7 @@ class SmallProducts:
         self._target, self._narrow = request.target_of(signature.dtype), signature.dtype.char in "fF"
         self._sizes, self._certified = (m, parts * k, parts * n), request.certified
         self._form, self._as_they_are = compiled(FORM), signature.dtype == np.float64
+        self._multiply_stack = self._form.multiply_stack.unchecked()  # of what `_write` makes float64
         self._room = self._form.needed_by_stack(*self._sizes)
         self._bits, self._width = TO_DECIDE if self._certified else 0, 0
         name, length = "fp64", parts * k
@@ -137,7 +138,7 @@ class SmallProducts:
         """Write the products that are not written yet, one by one; return the largest outcome."""
         how = self._limits, self._of_pairs, bits, self._width, self._single
         given = rows, columns, *how, target, outcomes, np.empty(self._room)
-        largest: int = self._form.multiply_stack(*given)
+        largest: int = self._multiply_stack(*given)
         if largest == UNDECIDED and bits == TO_DECIDE:
             largest = self._form.multiply_by_pairs(*given)
         return largest

@@ -19,7 +19,7 @@ from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import norm_scales, statistics_and_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
-from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
+from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE, FEW_NUMBERS
 
 
 class Factor:
@@ -56,10 +56,11 @@ class Factor:
     ) -> None:
         self.matrix, self.side, self.stack = matrix, side, stack
         self.prepared, self.equilibrated = prepared, equilibrated
-        self.on_gpu, shape = is_cupy(matrix), matrix.shape
-        self.rows, self.k = shape[side - 2], shape[-1 - side]
-        if len(shape) == 3:
-            self.rows *= shape[0]
+        self.on_gpu = type(matrix) is not np.ndarray and is_cupy(matrix)
+        *several, rows, columns = matrix.shape
+        self.rows, self.k = (columns, rows) if side else (rows, columns)
+        if several:
+            self.rows *= several[0]
         self._widened: dict[tuple[NormLimit, int], Array] = {}
         if prepared and self.on_gpu:
             self.order = StreamOrder(self)
@@ -211,9 +212,10 @@ class Factor:
 def by_columns(x: Array, workspace: int) -> Array:
     """Return a matrix with contiguous columns, along which statistics and a split read it.
 
-    On a GPU, or where a copy would take too much of the workspace, the matrix as it is.
+    On a GPU, where a copy would take too much of the workspace, and where numbers are few, which are copied
+    to be multiplied, the matrix as it is.
     """
-    if is_cupy(x) or x.flags.f_contiguous or COPY_SHARE * x.nbytes > workspace:
+    if is_cupy(x) or x.size <= FEW_NUMBERS or x.flags.f_contiguous or COPY_SHARE * x.nbytes > workspace:
         return x
     columns = scratch(x.shape[::-1], x.dtype)
 

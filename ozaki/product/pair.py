@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,8 @@ class Pair(NamedTuple):
     def of(cls, a: Factor, b: Factor, request: Request) -> Pair:
         """Return the pair of two factors, symmetric where half of the product pays."""
         keeps_words = a.on_gpu and (a.prepared or b.prepared)
-        return cls(a, b, request, not keeps_words and _meets_its_transpose(a.matrix, b.matrix))
+        symmetric = not keeps_words and _meets_its_transpose(a.matrix, b.matrix)
+        return _made(cls, (a, b, request, symmetric, None))
 
     @property
     def signature(self) -> Signature:
@@ -71,9 +73,8 @@ class Pair(NamedTuple):
         a, b, request, symmetric, _ = self
         shape = (a.rows, a.k, b.rows) if a.stack == 1 else self.shape
         prepared, compiled = a.prepared or b.prepared, not a.on_gpu and compiling()
-        return Signature(
-            a.stack, shape, a.matrix.dtype, a.on_gpu, symmetric, prepared, a.equilibrated, compiled, request
-        )
+        of_a = a.matrix.dtype, a.on_gpu, symmetric, prepared, a.equilibrated
+        return _made(Signature, (a.stack, shape, *of_a, compiled, request))
 
     @property
     def stack(self) -> int:
@@ -128,6 +129,10 @@ class Pair(NamedTuple):
         return Pair.of(Factor(a, 0), Factor(b, 1), self.request)
 
 
+_made: Callable[..., Any] = tuple.__new__
+"""What makes a named tuple of all its values: calling its class takes three times as long."""
+
+
 def _meets_its_transpose(x: Any, y: Any) -> bool:
     """Whether half a product pays: y is x.T in the same memory, or equal to the conjugate transpose of x.
 
@@ -160,4 +165,6 @@ def is_own_transpose(x: Any, y: Any) -> bool:
         return False
     if _turned(x.strides) != y.strides or _turned(x.shape) != y.shape or x.dtype != y.dtype:
         return False
-    return bool(x.data.ptr == y.data.ptr if is_cupy(x) else x.ctypes.data == y.ctypes.data)
+    if is_cupy(x):
+        return bool(x.data.ptr == y.data.ptr)
+    return np.may_share_memory(x, y) and x.ctypes.data == y.ctypes.data  # of which the latter takes longer
