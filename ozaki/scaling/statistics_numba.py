@@ -25,7 +25,7 @@ from multiword.runtime.addresses import (
 )
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
-from ozaki.definition.statistics import BITS, LEVELS
+from ozaki.definition.statistics import BITS, FINE, LEVELS
 from ozaki.scaling.statistics import NONFINITE, ZERO
 
 EQUALS = {
@@ -41,6 +41,9 @@ DEEPEST = LEVELS[-1] + 1
 
 WORDS = 248
 """Words of a block of octaves: sums of so many flags, 0 or 1, fit a byte."""
+
+FIELD = 6
+"""Bits of a word for the numbers of each fine octave, of rows of fewer than 2**FIELD numbers."""
 
 EVERY = 0x0101010101010101
 TOP, EVEN = np.uint64(128 * EVERY), np.uint64(0x00FF00FF00FF00FF)
@@ -83,6 +86,24 @@ def begin_row(largest, i, exponent, total, square, counts):
         counts[level, i] = 0
 
 
+@jit(void(DOUBLES, int64, float64, float64, *SUMS[1:]), inner=True)
+def add_few(row, i, one, other, total, square, counts):
+    """Do what `add_numbers` does, of so few numbers that a word has a field for those of each fine octave."""
+    first, second, octaves = 0.0, 0.0, np.int64(0)
+    for h in range(row.shape[0]):
+        scaled = math.fabs(row[h]) * one * other
+        octave = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
+        octaves += np.int64(1) << (FIELD * (octave if octave < FINE else FINE))  # there, sums overflow
+        t = np.floor(scaled) + 1.0
+        first, second = plus(first, t), plus(second, t * t)
+    total[i] += np.int64(first)
+    square[i] += np.int64(second)
+    counted = np.int64(0)
+    for level in range(FINE):
+        counted += (octaves >> (FIELD * level)) & ((1 << FIELD) - 1)
+        counts[level, i] += counted
+
+
 @jit(void(DOUBLES, int64, *SUMS, uint64[::1]), inner=True)
 def add_numbers(row, i, exponent, total, square, counts, words):
     """Add numbers of row i to its sums; `words` is scratch memory, WORDS or more.
@@ -95,6 +116,9 @@ def add_numbers(row, i, exponent, total, square, counts, words):
         return
     some = (BITS - e) >> 1  # one factor might overflow
     one, other = POWERS[some + BIAS], POWERS[BITS - e - some + BIAS]
+    if row.shape[0] < 1 << FIELD and counts.shape[0] == FINE:
+        add_few(row, i, one, other, total, square, counts)
+        return
     for begin in range(0, row.shape[0], 8 * WORDS):
         block = row[begin : begin + 8 * WORDS]
         first = second = 0.0  # exact sums of integers, in whatever order
