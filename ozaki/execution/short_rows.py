@@ -17,6 +17,7 @@ from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import tolerance
 from ozaki.definition.decision import OCTAVES
 from ozaki.product import steps
+from ozaki.product.factor import Factor
 from ozaki.product.pair import Pair
 from ozaki.product.scale import LevelData
 
@@ -28,13 +29,13 @@ class _Side:
 
     Attributes
     ----------
-    measured : whether that could be done.
+    limits : that these are for. measured : whether that could be done.
     scale : the norm scales. first_octaves, largest : see `measure`.
     """
 
     def __init__(self, form: Any, x: np.ndarray, limits: np.ndarray) -> None:
         (rows, k), found = x.shape, list[tuple[int, np.ndarray, np.ndarray]]()
-        self.scale = np.empty(rows, np.int32)
+        self.scale, self.limits = np.empty(rows, np.int32), limits
 
         def work(block: slice) -> None:
             first_octaves, largest = np.zeros(k, np.int64), np.zeros(1)
@@ -63,10 +64,17 @@ class ShortRows(LevelData):
         self._limits = counting_limits(target.name, a.length, request.certified)
         self._turned = a.rows < b.rows
         self._many, self._few = (b, a) if self._turned else (a, b)
-        rows = [as_real(x.matrix.T if x.side else x.matrix) for x in (self._many, self._few)]
-        self._sides = tuple(_Side(self._form, x, self._limits) for x in rows)
+        self._sides = tuple(map(self._side, (self._many, self._few)))
         self.moderate = all(side.measured for side in self._sides)
         self._reached = np.empty((2, OCTAVES))
+
+    def _side(self, x: Factor) -> _Side:
+        """Return what is measured of a factor, which keeps it: who asks first need not run the product."""
+        if x.short_rows is None or x.short_rows.limits is not self._limits:
+            rows = as_real(x.matrix.T if x.side else x.matrix)
+            x.short_rows = _Side(self._form, rows, self._limits)
+        side: _Side = x.short_rows
+        return side
 
     def scales(self, bits: int) -> steps.Scales:
         """Return the norm scales of both factors, widened by some bits."""

@@ -71,6 +71,8 @@ class SmallProducts:
 
     def multiply(self, pair: Pair, out: np.ndarray) -> Outcome:
         """Write the product, or those of a stack, to `out`."""
+        if pair.a.matrix.ndim == 2:
+            return self._multiply_one(pair, pair.a.matrix[None], pair.b.matrix.T[None], out)
         rows, columns = pair.a.stacked, pair.b.stacked.swapaxes(1, 2)
         if len(rows) == 1:
             return self._multiply_one(pair, rows, columns, out)

@@ -44,6 +44,7 @@ class Factor:
     order: StreamOrder | None = None
     _split: tuple[Any, Array, Array] | None = None
     _magnitudes: tuple[Array, Array] | None = None  # by the scales that are their truncation's
+    short_rows: Any = None  # what `ozaki.execution.short_rows` has measured of it
 
     def __init__(
         self,
