@@ -105,7 +105,8 @@ def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
         return False
     if kind is not np.ndarray and not (is_cupy(a) and a.data.device_id == b.data.device_id):
         return False
-    return bool(a.dtype == dtype == b.dtype and a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0])
+    of_a, of_b = a.shape, b.shape
+    return len(of_a) == len(of_b) == 2 and of_a[1] == of_b[0] and bool(a.dtype == dtype == b.dtype)
 
 
 def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:

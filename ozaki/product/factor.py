@@ -58,10 +58,10 @@ class Factor:
         self.matrix, self.side, self.stack = matrix, side, stack
         self.prepared, self.equilibrated = prepared, equilibrated
         self.on_gpu = type(matrix) is not np.ndarray and is_cupy(matrix)
-        *several, rows, columns = matrix.shape
-        self.rows, self.k = (columns, rows) if side else (rows, columns)
-        if several:
-            self.rows *= several[0]
+        shape = matrix.shape
+        self.rows, self.k = shape[side - 2], shape[-1 - side]
+        if len(shape) == 3:
+            self.rows *= shape[0]
         self._widened: dict[tuple[NormLimit, int], Array] = {}
         if prepared and self.on_gpu:
             self.order = StreamOrder(self)
