@@ -70,10 +70,9 @@ class ShortRows(LevelData):
 
     def _side(self, x: Factor) -> _Side:
         """Return what is measured of a factor, which keeps it: who asks first need not run the product."""
-        if x.short_rows is None or x.short_rows.limits is not self._limits:
-            rows = as_real(x.matrix.T if x.side else x.matrix)
-            x.short_rows = _Side(self._form, rows, self._limits)
-        side: _Side = x.short_rows
+        side: _Side | None = x.short_rows  # of which another thread may make another
+        if side is None or side.limits is not self._limits:
+            side = x.short_rows = _Side(self._form, as_real(x.matrix.T if x.side else x.matrix), self._limits)
         return side
 
     def scales(self, bits: int) -> steps.Scales:
