@@ -74,7 +74,7 @@ def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("tan", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1, 0))
+@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 2, 0))
 def _tan(m, x):
     """sin x / cos x."""
     return m.tan(*m.turned(x))

@@ -155,8 +155,8 @@ class Machine(Words):
         """Return S and e: sinh(x) = S·2**e of a value x, 0 <= x <= 711.
 
         Of one word (a + a/(a + 1)) / 2 for a = exp(x) - 1. Two would be slow to divide: there x = y + r,
-        y = k·log(2)/128, and powers of two are the sinh and cosh of y. What is added to sinh(y) does not
-        cancel: it is at most half as large, or that is 0.
+        y = k·log(2)/128, and powers of two are the sinh and cosh of y. What is added to sinh(y) is at most
+        half as large, a hundred-thousandth more for k = 1, which is exact all the same; or that is 0.
         """
         if not self.pairs:
             A, M, e = self.expm1(self.number(x))

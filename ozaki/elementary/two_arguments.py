@@ -85,6 +85,7 @@ def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True
     (lambda x, y: x == -inf, lambda x, y: y + 0.0),  # +0 for -0
     (lambda x, y: y == -inf, lambda x, y: x + 0.0),
     (lambda x, y: (x == inf) | (y == inf), inf),
+    (lambda x, y: ((x == 0.0) & (y < -746.0)) | ((y == 0.0) & (x < -746.0)), 0.0),  # e**y, below half of any
     either_nan,
     arguments=2,
     loss=(4, 2, 2),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from multiword.runtime.arrays import Array, backwards, namespace
+from multiword.runtime.arrays import Array, backwards, is_cupy, namespace
 from ozaki.linalg.arithmetic import LEAF, exponents_of, larger_parts, times_powers
 from ozaki.linalg.panels import qr_panel, split
 from ozaki.linalg.products import normwise
@@ -72,7 +72,7 @@ def projected(a: Array, b: Array) -> tuple[Array, Array, Array, Array]:
     A has at least as many rows as columns.
     """
     n = a.shape[1]
-    if calls.takes(a, b):
+    if calls.takes(a, b, most=calls.SMALL_ALONE if is_cupy(a) else calls.SMALL):
         r, c, exponents = (x[0] for x in calls.projected(a[None], b[None]))
         return r, exponents[:n], c[:n], exponents[n:]
     r, exponents = scaled_columns(a)

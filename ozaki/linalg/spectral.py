@@ -22,7 +22,7 @@ from multiword.runtime.options import check_choice, integer
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square
-from ozaki.linalg.arithmetic import scaled_to_one
+from ozaki.linalg.arithmetic import scaled_to_one, times_powers
 from ozaki.linalg.functions import cholesky, solve_triangular
 from ozaki.linalg.reflectors import reflected
 from ozaki.linalg.rotations import diagonalize
@@ -260,7 +260,7 @@ def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
     z = xp.eye(n, n if vectors else 0)
     diagonalize(d, e, [z])
     order = np.argsort(d, kind="stable")
-    values = where_lies(a, np.ldexp(d[order], exponent))
+    values = times_powers(where_lies(a, d[order]), exponent)
     return values, _in_place(q, z, order, a) if vectors else values
 
 
@@ -279,7 +279,7 @@ def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Arra
     u, v = (xp.eye(n, n if vectors else 0) for _ in range(2))
     diagonalize(d, e, [u, v])
     order = np.argsort(-np.abs(d), kind="stable")
-    values = where_lies(a, np.ldexp(np.abs(d[order]), exponent))
+    values = times_powers(where_lies(a, np.abs(d[order])), exponent)
     if not vectors:
         return a[:, :0], values, a[:0]
     v *= where_lies(a, np.where(d < 0, -1.0, 1.0))[:, None]

@@ -19,6 +19,7 @@ from multiword.runtime.arrays import (
     quietly,
     where_lies,
 )
+from multiword.runtime.graphs import refuse_captures
 from multiword.runtime.options import check_choice
 from ozaki.arguments import result_dtype
 from ozaki.linalg.arguments import LinAlgError
@@ -49,13 +50,20 @@ def each(
     with device_of(first), quietly(first):
         if not calls.takes(*stacks):
             return narrowed(_one_by_one(work, stacks, batch, errors), dtype)
-        away = is_cupy(first) and not batch and calls.on_cpus()
-        near = [on_host(x) for x in stacks] if away else stacks
-        try:
-            results = _in_shape(work(*[_in_line(x, batch) for x in near]), batch)
-        except LinAlgError:
-            results = _one_by_one(work, near, batch, errors, small=True)
-        return narrowed(_as_near(first, results) if away else results, dtype)
+        if is_cupy(first) and not batch and calls.on_cpus():
+            refuse_captures("functions of small matrices")
+            near = [on_host(x) for x in stacks]
+            with quietly(near[0]):
+                return narrowed(_as_near(first, _together(work, near, batch, errors)), dtype)
+        return narrowed(_together(work, stacks, batch, errors), dtype)
+
+
+def _together(work: Callable[..., Any], stacks: Sequence[Array], batch: tuple[int, ...], errors: str) -> Any:
+    """The results of small matrices; one by one where one of them fails."""
+    try:
+        return _in_shape(work(*[_in_line(x, batch) for x in stacks]), batch)
+    except LinAlgError:
+        return _one_by_one(work, stacks, batch, errors, small=True)
 
 
 def _one_by_one(

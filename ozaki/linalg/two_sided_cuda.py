@@ -54,6 +54,8 @@ def _reduce(kernel: Kernel, a: Array, arguments: tuple[Array, ...], lines: int) 
 def rotate(rows: Array, spans: np.ndarray, angles: np.ndarray) -> None:
     """As `rotations.rotate`, of (n, columns) float64 rows."""
     xp, (n, columns) = namespace(rows), rows.shape
+    if not columns:  # of values alone
+        return
     sizes = np.int32(len(spans)), np.int32(n)
     arguments = rows, np.int64(columns), xp.asarray(spans), xp.asarray(angles), *sizes
     _ROTATE((-(-columns // 32),), (32,), arguments, PARTS=1)

@@ -14,6 +14,14 @@ from ozaki.elementary.rounding import FIRST, LAST, error_of, nearest
 from tests.elementary import test_two_arguments as two
 from tests.elementary.test_functions import bits, ordinary
 
+WORST_OF_TAN = (
+    "0x1.0c1d9d4dfda7fp+12",
+    "0x1.5c531067975d7p+12",
+    "0x1.91560b0d45b3fp+1",
+    "-0x1.6ff5e824d6da8p+10",
+)
+"""Of some hundred thousand arguments."""
+
 
 def arguments(name, of_single):
     """Arguments of a text's own range, of which none is special."""
@@ -25,6 +33,8 @@ def arguments(name, of_single):
         x = [np.concatenate([ordinary(name, 60, seed=6), tiny, -tiny, np.linspace(0.001, 0.009, 30)])]
         if name in ("sin", "cos", "tan", "sinpi", "cospi"):
             x = [np.concatenate([*x, near_zeros(name)])]
+        if name == "tan":
+            x = [np.concatenate([*x, [float.fromhex(z) for z in WORST_OF_TAN]])]
         if name in ("erf", "erfc", "gelu"):  # between two points of a table, of which the first count most
             step = 1 / EQUATIONS["erf" if name == "erf" else "tail"].steps
             rows = np.array([0, 1, 2, 3, 4, 5, 6, 10, 100, 700, 1090, 1700])

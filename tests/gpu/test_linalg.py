@@ -89,6 +89,28 @@ def test_reductions_to_a_few_diagonals(cupy, n, dtype, monkeypatch):
                 assert all(y.tobytes() == z.get().tobytes() for y, z in zip(ours, theirs, strict=True))
 
 
+def test_small_systems_warn_of_nothing(cupy):
+    """They are computed on the host, and NumPy would."""
+    a, b = np.array([[1e-300, 1e-300], [0, 1e-300]]), np.array([1e300, 1])
+    with np.errstate(all="raise"):
+        x = linalg.solve(cupy.asarray(a), cupy.asarray(b))
+        largest = linalg.eigvalsh(cupy.full((100, 100), 1.7e308))
+    assert x.get().tobytes() == linalg.solve(a, b).tobytes()
+    assert largest.get().tobytes() == linalg.eigvalsh(np.full((100, 100), 1.7e308)).tobytes()
+
+
+def test_small_matrices_are_refused_in_a_callers_graph(cupy):
+    a, stream = cupy.eye(3), cupy.cuda.Stream(non_blocking=True)
+    linalg.qr(a)
+    with stream:
+        stream.begin_capture()
+        try:
+            with pytest.raises(ValueError, match="a CUDA graph of your own"):
+                linalg.qr(a)
+        finally:
+            stream.end_capture()
+
+
 @pytest.mark.parametrize("columns", [1, 33, 500])
 @pytest.mark.parametrize("sweeps", [1, 4, 31])
 def test_rotations_of_several_sweeps(cupy, columns, sweeps):

@@ -19,6 +19,10 @@ FORM = "ozaki.linalg.small.loops_numba"
 SMALL, LONG = 64, 128
 """The shorter side of a small matrix, at most, and the longer one, of `products.LONGEST` real numbers."""
 
+SMALL_ALONE = 24
+"""The shorter side of a matrix whose QR factorization one block of a GPU computes, at most: for larger ones
+blocks share the panels (H200, order 32: 1.8 ms, and 1.2; order 4: 0.18 and 1.1)."""
+
 SQUARES = {
     "lu": 1,
     "triangular": 1,
@@ -37,11 +41,11 @@ ALONE, BLOCK = 1 << 16, 1 << 15
 """Multiplications (n³) that one thread does, and those of a block."""
 
 
-def takes(*stacks: Array) -> bool:
-    """Return whether there is compiled code for such matrices, one of each or a stack."""
+def takes(*stacks: Array, most: int = SMALL) -> bool:
+    """Return whether there is compiled code for such matrices, one of each or a stack, up to an order."""
     for x in stacks:
         m, n = x.shape[-2:]
-        if not (0 < min(m, n) <= SMALL and max(m, n) <= LONG):
+        if not (0 < min(m, n) <= most and max(m, n) <= LONG):
             return False
     return is_cupy(stacks[0]) or on_cpus()
 
