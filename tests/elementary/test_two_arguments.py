@@ -85,6 +85,15 @@ def test_one_and_an_exponential_that_is_nothing_beside_it(monkeypatch, zero, dty
         assert values.tobytes() == np.zeros(5, dtype).tobytes()
 
 
+def test_one_and_an_exponential_down_to_the_smallest_number():
+    """log(1 + e**y) is e**y there, but for far fewer digits than half of that number's last one."""
+    y = -np.concatenate([np.linspace(690, 746.5, 40), [744.4400719213812, 745.1332191019412, 746.0]])
+    zero = np.zeros_like(y)
+    for values in (ozaki.logaddexp(zero, y), ozaki.logaddexp(y, -zero)):
+        assert values.tobytes() == ozaki.exp(y).tobytes()
+    assert 0 < np.count_nonzero(values) < len(y)
+
+
 def test_a_sum_of_exponentials_of_which_only_a_subnormal_word_would_be_left():
     """The two cancel but for 17 bits, and the lower word of e**y is a multiple of 2**-1074."""
     x, y = float.fromhex("-0x1.43f02d1056cecp-993"), float.fromhex("-0x1.5807a6a18a18dp+9")
