@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -308,16 +309,8 @@ def matmul(
     return in_numpy_shape(multiply_stacks(*stacks_of(*both_exactly(x, y, dtype)), request), x, y, out)
 
 
-@capturable
-def matmul_of_arrays(a: Array, b: Array, *, accuracy: str | int | None = None) -> Array:
-    """Return what `matmul` does, of checked arrays of matrices, without its other options."""
-    dtype = result_dtype(a, b)
-    chosen = accuracy if accuracy is not None else TARGETS[dtype].name
-    request = request_of(a, chosen, "auto", None, "auto", None)
-    if a.ndim == b.ndim == 2:
-        return multiply(*factors_of(a, b, dtype), 1.0, None, None, request, None)
-    check_same_device(a=a, b=b)
-    return multiply_stacks(*stacks_of(*both_exactly(a, b, dtype)), request)
+matmul_of_arrays: Callable[..., Array] = matmul.__wrapped__  # type: ignore[attr-defined]
+"""`matmul`, for functions here whose arguments are NumPy's or CuPy's arrays already."""
 
 
 @public("Plans and prepared operands")

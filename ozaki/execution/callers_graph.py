@@ -6,11 +6,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
+import numpy as np
+
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.graphs import EndOfGraph, capturing, retaining
 from multiword.runtime.libcuda import CudaError
-from ozaki.execution.repeated import product_again
+from ozaki.execution.repeated import product_again, product_of_numpy
 from ozaki.product.operand import matrix_of
 from ozaki.product.request import NORMWISE
 
@@ -27,6 +29,8 @@ def capturable(multiply: F) -> F:
 
     @wraps(multiply)
     def product(a: Any, b: Any, **options: Any) -> Any:
+        if type(a) is type(b) is np.ndarray:
+            return product_of_numpy(multiply, a, b, options)
         x = matrix_of(a)
         if not is_cupy(x):
             return multiply(a, b, **options)

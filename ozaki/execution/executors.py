@@ -16,10 +16,10 @@ from multiword.runtime.arrays import Array, as_array, check_out, check_same_devi
 from multiword.runtime.floats import is_default
 from multiword.runtime.memory import delivered, result_in
 from multiword.runtime.options import check_choice, exactly, scalar
-from multiword.runtime.scoped import Within
+from multiword.runtime.scoped import Scoped, Within
 from ozaki.combine import combine
 from ozaki.execution.by_definition import Definition
-from ozaki.execution.contract import Declined, Done, Executor
+from ozaki.execution.contract import Declined, Done, Executor, Outcome
 from ozaki.execution.graph import Graph
 from ozaki.execution.groups import Groups
 from ozaki.execution.in_bytes import Bytes
@@ -43,6 +43,10 @@ EXECUTORS: tuple[type[Executor], ...] = (
 
 
 NAMES = tuple(executor.name for executor in EXECUTORS)
+
+
+noted: Scoped[list[Pair] | None] = Scoped(None)
+"""Where it is noted which products are run, if somebody asks (`ozaki.execution.repeated`)."""
 
 
 @lru_cache(1024)
@@ -95,14 +99,12 @@ def foreseen(pair: Pair) -> tuple[str, dict[str, str]]:
 
 def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> None:
     """Write the product, or those of a stack, to `out`; whoever has `declined` is not asked again."""
+    if noted.value is not None:
+        noted.value.append(pair)
     for executor in chosen(pair.signature):
         if type(executor) in declined:
             continue
-        if executor.silent:
-            outcome = executor.run(pair, out)
-        else:
-            with np.errstate(all="ignore"):
-                outcome = executor.run(pair, out)
+        outcome = _outcome_of(executor, pair, out)
         if isinstance(outcome, Done):
             return
         declined = *declined, type(executor)
@@ -113,6 +115,21 @@ def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> No
         raise ValueError(f"executor {pair.request.executor!r} leaves this product to others: {why}")
     for i in range(pair.stack):  # none of them takes the stack
         out[i] = product(pair.one(i))
+
+
+def run_again(pair: Pair, signature: Signature, out: Array) -> None:
+    """Do what `run` does, for a pair of a known signature."""
+    first = chosen(signature)[0]
+    outcome, declined = _outcome_of(first, pair, out), (type(first),)
+    if isinstance(outcome, Declined) and not finished(outcome, pair, out, declined):
+        run(outcome.pair, out, declined)
+
+
+def _outcome_of(executor: Executor, pair: Pair, out: Array) -> Outcome:
+    if executor.silent:
+        return executor.run(pair, out)
+    with np.errstate(all="ignore"):
+        return executor.run(pair, out)
 
 
 def finished(outcome: Declined, pair: Pair, out: Array, declined: tuple[type[Executor], ...]) -> bool:

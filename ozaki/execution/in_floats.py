@@ -31,7 +31,7 @@ from ozaki.execution.contract import (
     is_extreme,
     no_compiled_code,
 )
-from ozaki.execution.short_rows import ShortRows, as_real
+from ozaki.execution.short_rows import ShortRows, as_doubles, as_real
 from ozaki.execution.small_products import SmallProducts, put_pairs
 from ozaki.execution.thin import ThinProducts, start_of
 from ozaki.product import steps
@@ -150,7 +150,7 @@ class Floats(Executor):
 
         def work(groups: slice) -> None:
             block = slice(ROWS * groups.start, ROWS * groups.stop)
-            x = np.require(rows[block], np.float64, "A")
+            x = as_doubles(rows[block])
             memory = np.empty(form.needed(k, len(x), len(columns)))
             y = target[block] if dtype == np.float64 else scratch((len(x), len(columns)))
             given = x, scale[block], whole, numbers, column_scale, start, of_target.precision == 24

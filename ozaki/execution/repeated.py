@@ -1,32 +1,78 @@
-"""Products on a GPU that come again with arrays of the same layout: their arguments are not checked again.
+"""Products that come again with arrays of the same layout: their arguments are not checked again.
 
-Which captured product a call takes depends on the arrays' layout and on its accuracy alone. So a first call
-notes what it asks the cache for, and later ones ask for that at once: checks and choices take Python longer
-than small products take a GPU. Whatever is unusual about the data goes the usual way.
+Which executor, or captured product, a call takes depends on the arrays' layout and on its accuracy alone. So
+a first call notes that, and later ones ask for it at once: checks and choices take Python longer than small
+products take. Whatever is unusual about the data goes the usual way.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
+import numpy as np
+
 from multiword.runtime.arrays import Array, import_cupy, overlap
+from multiword.runtime.compiled import compiling
+from multiword.runtime.floats import is_default
 from multiword.runtime.memory import delivered, result_in
+from ozaki.arguments import in_numpy_shape
 from ozaki.execution import cache
 from ozaki.execution.contract import Done
-from ozaki.execution.executors import finished
+from ozaki.execution.executors import finished, noted, run_again
 from ozaki.execution.graph import Graph
 from ozaki.execution.step_by_step import new_result
 from ozaki.product.factor import Factor
 from ozaki.product.operand import Operand, matrix_of
 from ozaki.product.order import exclusive_use
-from ozaki.product.pair import Pair
+from ozaki.product.pair import Pair, Signature
 from ozaki.product.request import forced
 from ozaki.tuning import LAYOUTS_KNOWN
 
 _known: dict[tuple[Any, ...], cache.Question] = {}
 """By layout of the arrays: the question that such a call puts to the cache. A question holds no memory."""
+
+_signatures: dict[tuple[Any, ...], Signature] = {}
+"""By layout of NumPy's arrays: the signature of such a product."""
+
+
+def product_of_numpy(multiply: Callable[..., Any], a: np.ndarray, b: np.ndarray, options: Any) -> Any:
+    """Return multiply(a, b, **options), of two arrays of NumPy's.
+
+    Only calls of matrices and vectors, with an accuracy at most, are known.
+    """
+    of_a, of_b, accuracy = a.shape, b.shape, options.get("accuracy")
+    if not options.keys() <= {"accuracy"} or type(accuracy) not in (str, NoneType):
+        return multiply(a, b, **options)
+    layout = multiply.__name__, accuracy, of_a, of_b, a.dtype, b.dtype, compiling()
+    known = _signatures.get(layout)
+    if known is not None and is_default() and forced.value is None:
+        rows, columns = a if len(of_a) == 2 else a[None], b if len(of_b) == 2 else b[:, None]
+        pair = Pair.of(Factor(rows, 0), Factor(columns, 1), known.request)
+        if not pair.symmetric:
+            result = new_result(pair)
+            run_again(pair, known, result)
+            return result if len(of_a) == len(of_b) == 2 else in_numpy_shape(result, a, b, None)
+    pairs: list[Pair] = []
+    with noted.within(pairs):
+        result = multiply(a, b, **options)
+    if len(pairs) == 1 and _is_all(pairs[0], a, b):
+        if len(_signatures) >= LAYOUTS_KNOWN:
+            _signatures.clear()
+        _signatures[layout] = pairs[0].signature
+    return result
+
+
+def _is_all(pair: Pair, a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether a product of two arrays is that of a pair, as they are."""
+    if not 0 < a.ndim < 3 > b.ndim > 0 or pair.symmetric or pair.request.executor is not None:
+        return False
+    return all(
+        (x.dtype, x.size, x.ctypes.data) == (y.dtype, y.size, y.ctypes.data)
+        for x, y in ((a, pair.a.matrix), (b, pair.b.matrix))
+    )
 
 
 def product_again(multiply: Callable[..., Array], a: Any, b: Any, options: dict[str, Any]) -> Array:
@@ -57,7 +103,8 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
         return None
     if forced.value is not None:
         return None
-    usual = options.keys() <= {"accuracy", "out", "request"} and isinstance(options.get("accuracy", ""), str)
+    named = isinstance(options.get("accuracy"), str | NoneType)
+    usual = named and options.keys() <= {"accuracy", "out", "request"}
     if not usual:
         return None
     x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()

@@ -23,6 +23,8 @@ from ozaki.product.scale import LevelData
 
 FORM = "ozaki.execution.short_rows_numba"
 
+_FLOAT64 = np.dtype(np.float64)
+
 
 class _Side:
     """The rows of A, or columns of B, and what the counting bound takes of them.
@@ -41,12 +43,14 @@ class _Side:
             first_octaves, largest = np.zeros(k, np.int64), np.zeros(1)
             scratch_memory = _lines(form, k), np.empty((k, form.ROWS), np.int16)
             given = limits, self.scale[block], first_octaves, largest, *scratch_memory
-            found.append((form.measure(_as_doubles(x[block]), *given), first_octaves, largest))
+            found.append((form.measure(as_doubles(x[block]), *given), first_octaves, largest))
 
         over_rows(work, rows, k, compiled_block(rows * k), ALONE_ELEMENTS)
-        done, first_octaves, largest = zip(*found, strict=True)
-        self.measured = all(done)
-        self.first_octaves, self.largest = np.max(first_octaves, axis=0), np.max(largest, axis=0)
+        self.measured = all(done for done, *_ in found)
+        _, self.first_octaves, self.largest = found[0]
+        if len(found) > 1:
+            _, *bounds = zip(*found, strict=True)
+            self.first_octaves, self.largest = (np.max(x, axis=0) for x in bounds)
 
 
 class ShortRows(LevelData):
@@ -114,7 +118,7 @@ class ShortRows(LevelData):
         def work(block: slice) -> None:
             scratch_memory = (np.empty((few.k, form.ROWS), kind) for kind in (np.int16, np.float64))
             given = self._limits, *of_columns, _lines(form, few.k), *scratch_memory
-            found.append(form.largest_error(_as_doubles(numbers[block]), *given))
+            found.append(form.largest_error(as_doubles(numbers[block]), *given))
 
         elements = few.k * (1 + few.rows)
         over_rows(work, len(numbers), elements, compiled_block(numbers.size), ALONE_ELEMENTS)
@@ -130,6 +134,6 @@ def _lines(form: Any, k: int) -> np.ndarray:
     return scratch((k + form.SPARE, form.ROWS))
 
 
-def _as_doubles(x: np.ndarray) -> np.ndarray:
+def as_doubles(x: np.ndarray) -> np.ndarray:
     """Return a block of rows as compiled code reads it, wherever it lies."""
-    return np.require(x, np.float64, "A")
+    return x if x.dtype is _FLOAT64 and x.flags.aligned else np.require(x, np.float64, "A")
