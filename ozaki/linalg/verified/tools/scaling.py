@@ -61,7 +61,7 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     for _ in range(PASSES):
         for scale, axis in ((r, 1), (c, 0)):
             largest = backwards(octaves - r - c, axis).max(axis=axis, keepdims=True)
-            scale += xp.where(largest > FAR_BELOW // 2, largest, 0)
+            scale += _beyond(largest, -1)
     result = exactly_scaled(a, -r - c)
     return (a, 0 * r, 0 * c) if result is None else (result, r, c)
 
@@ -117,13 +117,12 @@ def rows_scaled(b: Array, r: Array) -> tuple[Array, Array]:
     exponents: list[Array] = []
     while not parts or anywhere(rest):
         octave = [_octaves(x) - r for x in real_parts(rest)]
-        top = backwards(reduce(xp.maximum, octave), 0).max(axis=0, keepdims=True)
-        t = xp.where((top > FAR_BELOW // 2) & (abs(top) > NEAR), top, 0).astype(np.int32)
+        t = _beyond(backwards(reduce(xp.maximum, octave), 0).max(axis=0, keepdims=True), NEAR)
         exponents.append(t)
-        near = [e > t - SPREAD for e in octave]
-        if all(everywhere(x | (y == 0)) for x, y in zip(near, real_parts(rest), strict=True)):
+        if not any(anywhere(_far_below(*pair, t)) for pair in zip(real_parts(rest), octave, strict=True)):
             parts.append(scaled(rest + 0.0, -r - t))  # zeros are +0 in every part
             break
+        near = [e > t - SPREAD for e in octave]
         part, rest = rest.copy(), rest.copy()
         for of_part, of_rest, x in zip(real_parts(part), real_parts(rest), near, strict=True):
             of_part[~x], of_rest[x] = 0, 0
@@ -138,11 +137,39 @@ def _octaves(x: Array) -> Array:
     return np.where(x != 0, np.frexp(x)[1], np.int32(FAR_BELOW))
 
 
+def _beyond(top: Array, near: int) -> Array:
+    """The exponents that are not those of zeros alone, and not `near` 0 either; 0 for the others."""
+    if is_cupy(top):
+        return _beyond_kernel()(top, np.int32(near))
+    return np.where((top > FAR_BELOW // 2) & (abs(top) > near), top, np.int32(0))
+
+
+def _far_below(x: Array, octaves: Array, t: Array) -> Array:
+    """Where numbers that are not 0 are `SPREAD` octaves below exponents, or farther."""
+    if is_cupy(x):
+        return _far_below_kernel()(x, octaves, t)
+    return (octaves <= t - SPREAD) & (x != 0)
+
+
 @cache
 def _octaves_kernel() -> Any:
     """One kernel in place of four: each takes a tenth of a second to compile."""
     code = f"int e; frexp(x, &e); y = x == 0 ? {FAR_BELOW} : e;"
     return import_cupy().ElementwiseKernel("float64 x", "int32 y", code, "octaves")
+
+
+@cache
+def _beyond_kernel() -> Any:
+    """One in place of five."""
+    code = f"y = top > {FAR_BELOW // 2} && abs(top) > near ? top : 0"
+    return import_cupy().ElementwiseKernel("int32 top, int32 near", "int32 y", code, "beyond")
+
+
+@cache
+def _far_below_kernel() -> Any:
+    """One in place of four."""
+    code = f"y = octave <= t - {SPREAD} && x != 0"
+    return import_cupy().ElementwiseKernel("float64 x, int32 octave, int32 t", "bool y", code, "far_below")
 
 
 def units(x: Array) -> Array:
