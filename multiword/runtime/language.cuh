@@ -49,6 +49,9 @@ __device__ unsigned long long uint64(T x) {
   return (unsigned long long)x;
 }
 
+// Where an iteration of a loop across has scratch memory of its own.
+__device__ long long place(long long i) { return i; }
+
 __device__ long long exponent(double x) {
   int e;
   frexp(x, &e);

@@ -2,7 +2,8 @@
 
 A text is a function that numba compiles as it stands. What it writes outside of loops over `across` is
 written by one thread, before and after which all meet. A text that writes and has no such loop is run by one
-thread. `language.cuh` has what texts are made of.
+thread, and so is one that is called within such a loop, by the thread of that iteration: then it is printed
+as `…_alone`. `language.cuh` has what texts are made of.
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ _SIGNS: dict[type, str] = {
 """C's operators. Only integers that are not negative are divided."""
 
 
+_ALONE = "_alone"
+"""What the names of texts end with that one thread runs."""
+
+
 @dataclass(frozen=True, eq=False)
 class Language:
     """What texts call, and how they are printed.
@@ -92,27 +97,30 @@ class Language:
 
     def printed(self, *entries: Text) -> str:
         """Return texts, and before them all that they call, in CUDA."""
-        texts = dict.fromkeys(text for entry in entries for text in _needed(entry, self))
-        return "\n".join(_Function(text, self).print() + self.following.get(text, "") for text in texts)
+        texts = dict.fromkeys(x for entry in entries for x in _needed(entry, False, self))
+        return "\n".join(
+            _Function(text, self, alone).print() + self.following.get(text, "") for text, alone in texts
+        )
 
 
 @cache
-def _needed(text: Text, language: Language) -> tuple[Text, ...]:
-    """Return all that a text calls, each after what it calls itself, and the text."""
-    before = [other for called in _Function(text, language).calls() for other in _needed(called, language)]
-    return *dict.fromkeys(before), text
+def _needed(text: Text, alone: bool, language: Language) -> tuple[tuple[Text, bool], ...]:
+    """Return all that a text calls, each after what it calls itself, and the text, and which are alone."""
+    called = _Function(text, language, alone).calls()
+    before = [other for x, within in called for other in _needed(x, within, language)]
+    return *dict.fromkeys(before), (text, alone)
 
 
 @cache
 def _goes_across(text: Text, language: Language) -> bool:
     """Return whether a text has a loop whose iterations the threads share, or calls one that does."""
-    return any(_Function(x, language).has_loop_across() for x in _needed(text, language))
+    return any(_Function(x, language).has_loop_across() for x, _ in _needed(text, False, language))
 
 
 @cache
 def _writes(text: Text, language: Language) -> bool:
     """Return whether a text, or one that it calls, writes to an array."""
-    return any(_Function(x, language).has_stores() for x in _needed(text, language))
+    return any(_Function(x, language).has_stores() for x, _ in _needed(text, False, language))
 
 
 class _Function:
@@ -120,26 +128,38 @@ class _Function:
 
     Attributes
     ----------
+    within : whether it is called within a loop across.
     alone : whether one thread runs what is printed now: an iteration of a loop across, or all of a text.
     scopes : the names of variables, block by block.
     """
 
-    def __init__(self, text: Text, language: Language) -> None:
+    def __init__(self, text: Text, language: Language, within: bool = False) -> None:
         function = getattr(text, "py_func", text)  # of what numba compiles
         module = ast.parse(inspect.getsource(function))
         assert isinstance(module.body[0], ast.FunctionDef)
         self.text, self.tree, self.count = text, module.body[0], 0
         self.names, self.language = function.__globals__, language
         self.scopes: list[set[str]] = [{argument.arg for argument in self.tree.args.args}]
-        self.alone = False
+        self.within = self.alone = within
 
     # what it is --------------------------------------------------------------------------------------
 
-    def calls(self) -> list[Text]:
-        """Return the texts that it calls."""
-        found = [self.value(x.func) for x in ast.walk(self.tree) if isinstance(x, ast.Call)]
-        instead = self.language.instead
-        return [instead.get(x, x) for x in found if x in (*self.language.texts, *instead)]
+    def calls(self) -> list[tuple[Text, bool]]:
+        """Return the texts that it calls, and whether one thread alone runs what goes across in them."""
+        instead, found = self.language.instead, list[tuple[Text, bool]]()
+
+        def look(node: ast.AST, alone: bool) -> None:
+            if isinstance(node, ast.Call):
+                function = self.value(node.func)
+                if function in (*self.language.texts, *instead):
+                    text = instead.get(function, function)
+                    found.append((text, alone and _goes_across(text, self.language)))
+            alone = alone or (isinstance(node, ast.For) and self.is_across(node))
+            for child in ast.iter_child_nodes(node):
+                look(child, alone)
+
+        look(self.tree, self.within)
+        return found
 
     def has_loop_across(self) -> bool:
         """Return whether threads share a loop of its own."""
@@ -167,14 +187,15 @@ class _Function:
     def print(self) -> str:
         """Return the function template."""
         writes = _writes(self.text, self.language)
-        self.alone = writes and not _goes_across(self.text, self.language)
+        self.alone = self.within or (writes and not _goes_across(self.text, self.language))
         names = [argument.arg for argument in self.tree.args.args]
         kinds = ", ".join(f"class T{i}" for i in range(len(names)))
         parameters = ", ".join(f"T{i} {name}" for i, name in enumerate(names))
         body = "\n".join(self.block(self.tree.body, inner=False))
         # Compiled once each, and not wherever they are called: that takes a fifth of the time.
         called = "__noinline__ " if writes and not self.language.inlined else ""
-        return f"template <{kinds}>\n__device__ {called}auto {self.tree.name}({parameters}) {{\n{body}\n}}\n"
+        name = f"{self.tree.name}{_ALONE if self.within else ''}"
+        return f"template <{kinds}>\n__device__ {called}auto {name}({parameters}) {{\n{body}\n}}\n"
 
     def block(self, statements: list[ast.stmt], inner: bool = True) -> Iterator[str]:
         """Yield the lines of statements, whose new variables are of that block."""
@@ -341,9 +362,9 @@ class _Function:
         function, language = self.value(node.func), self.language
         is_text = function in language.texts
         name = function.__name__ if is_text else {**_CALLED, **language.called}[function]
-        call, across = f"{name}({', '.join(arguments)})", is_text and _goes_across(function, language)
-        if not is_text or self.alone or not _writes(function, language) or across:
-            assert not (self.alone and across), name
+        across = is_text and _goes_across(function, language)
+        call = f"{name}{_ALONE if across and self.alone else ''}({', '.join(arguments)})"
+        if not is_text or self.alone or across or not _writes(function, language):
             return call
         return f"by_one([&] {{ return {call}; }})"
 

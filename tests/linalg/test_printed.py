@@ -121,3 +121,9 @@ def test_what_one_thread_runs_and_what_all_share():
     assert "by_one([&] { return bidiagonal_sweep(" in by_name["diagonalize"]
     assert by_name["eliminate"].count("meet();") == 4  # around each of two loops
     assert "threadIdx" not in by_name["rotation"]
+    alone = by_name["qr_panel"].partition("auto halves_alone(")[2].partition("template")[0]
+    assert "at(low, i) = " in alone
+    assert "threadIdx" not in alone
+    assert "meet" not in alone
+    assert "halves_alone(products, n)" in by_name["qr_panel"]
+    assert "halves(squares, " in by_name["qr_panel"]

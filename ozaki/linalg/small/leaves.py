@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ozaki.linalg.arithmetic import quotient, real_quotient, times_powers
-from ozaki.linalg.small.language import across, exponent, text
+from ozaki.linalg.small.language import across, exponent, place, text
 
 
 @text
@@ -154,8 +154,12 @@ def room(m: int, w: int) -> int:
 
 @text
 def qr_panel(columns, y, t, terms, squares):
-    """Householder's reflections of a transposed panel; `terms` and `squares` are scratch memory."""
+    """Householder's reflections of a transposed panel; `terms` and `squares` are scratch memory.
+
+    A column is reflected, and a number of T computed, by one thread each.
+    """
     w, m = columns.shape[0], columns.shape[1]
+    rows, of_t = terms[: w * m].reshape(w, m), terms[w * m : (w + 1) * m]
     for j in range(w):
         column, v, n = columns[j, j:], y[j, j:], m - j
         for i in across(n):
@@ -163,19 +167,24 @@ def qr_panel(columns, y, t, terms, squares):
         column[0], tau = reflect(v, squares)
         t[j, j] = tau
         if v[0] != 0:
-            for c in range(j + 1, w):
-                other = columns[c, j:]
-                for i in across(n):
-                    terms[i] = other[i] * np.conj(v[i])
-                weight = halves(terms, n) * np.conj(tau)
-                for i in across(n):
-                    other[i] -= weight * v[i]
-            for k in range(j):
-                other = y[k, j:]
-                for i in across(n):
-                    terms[i] = np.conj(other[i]) * v[i]
-                t[k, j] = halves(terms, n)
-            for k in range(j):
-                for i in across(k, j):
-                    terms[i - k] = t[k, i] * t[i, j]
-                t[k, j] = -(halves(terms, j - k) * tau)
+            for c in across(w):
+                products = rows[place(c)]
+                if c > j:
+                    other = columns[c, j:]
+                    for i in range(n):
+                        products[i] = other[i] * np.conj(v[i])
+                    weight = halves(products, n) * np.conj(tau)
+                    for i in range(n):
+                        other[i] -= weight * v[i]
+                elif c < j:
+                    before = y[c, j:]
+                    for i in range(n):
+                        products[i] = np.conj(before[i]) * v[i]
+                    t[c, j] = halves(products, n)
+            for k in across(j):
+                products = rows[place(k)]
+                for i in range(k, j):
+                    products[i - k] = t[k, i] * t[i, j]
+                of_t[k] = -(halves(products, j - k) * tau)
+            for k in across(j):
+                t[k, j] = of_t[k]

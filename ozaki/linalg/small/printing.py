@@ -18,7 +18,8 @@ LANGUAGE = Language(
     {
         function: function.__name__
         for function in (
-            *(language.exponent, language.parts_of, language.number, language.bits, language.from_bits),
+            *(language.place, language.exponent, language.parts_of, language.number),
+            *(language.bits, language.from_bits),
             *(arithmetic.quotient, arithmetic.real_quotient, arithmetic.times_powers),
         )
     },

@@ -159,14 +159,14 @@ def triangle_of(a, rows, y, t, r, terms, squares):
 
 
 @text
-def bidiagonal(r, d, e, left, right, lines, squares):
+def bidiagonal(r, d, e, left, right, lines, terms, squares):
     """Write the diagonals of B and the reflections of R = LBPᴴ; `lines` are their τ, and scratch memory."""
     for i in range(len(r)):
         d[i], e[i], lines[0, i], lines[1, i] = 0.0, 0.0, 0, 0
         for j in across(len(r)):
             left[i, j] = 0
             right[i, j] = 0
-    bidiagonalize(r, d, e, left, lines[0], right, lines[1], lines[2], lines[3], squares)
+    bidiagonalize(r, d, e, left, lines[0], right, lines[1], lines[2], terms, squares)
 
 
 @text
@@ -198,15 +198,15 @@ def svd(a, u, values, vh, numbers, floats, integers):
     m, n, columns = a.shape[0], a.shape[1], vh.shape[1]
     tall = numbers[: 2 * n * m].reshape(2 * n, m)
     square = numbers[2 * n * m : (2 * m + 5 * n) * n].reshape(5 * n, n)
-    lines = numbers[(2 * m + 5 * n) * n : (2 * m + 5 * n + 4) * n].reshape(4, n)
+    lines = numbers[(2 * m + 5 * n) * n : (2 * m + 5 * n + 3) * n].reshape(3, n)
     t, r, reflectors, inner = square[:n], square[n : 2 * n], square[2 * n : 4 * n], square[4 * n :]
-    y, work = tall[n:], numbers[(2 * m + 5 * n + 4) * n :]
+    y, work = tall[n:], numbers[(2 * m + 5 * n + 3) * n :]
     angles, d, e = floats[: 4 * n].reshape(2, 2, n), floats[4 * n : 5 * n], floats[5 * n : 6 * n]
     rotated, rest = floats[6 * n : (6 + 2 * columns) * n], floats[(6 + 2 * columns) * n :]
     p, q = rotated[: columns * n].reshape(n, columns), rotated[columns * n :].reshape(n, columns)
     order = integers[:n]
     scale = triangle_of(a, tall[:n], y, t, r, work, rest)
-    bidiagonal(r, d, e, reflectors[:n], reflectors[n:], lines, rest)
+    bidiagonal(r, d, e, reflectors[:n], reflectors[n:], lines, inner, rest)
     identity(p)
     identity(q)
     diagonalize(d, e, p, q, True, angles)

@@ -77,6 +77,11 @@ def _scaled(x, e):
     return x * np.int64((e + 1023) << 52).view(np.float64) if abs(e) < 1023 else math.ldexp(x, e)
 
 
+@overload(language.place, jit_options=PARTS)
+def _place(i):
+    return lambda i: 0
+
+
 @overload(language.exponent, jit_options=PARTS)
 def _exponent(x):
     return lambda x: math.frexp(x)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ozaki.linalg.small.language import across, text
+from ozaki.linalg.small.language import across, place, text
 from ozaki.linalg.small.leaves import halves, reflect
 
 
@@ -65,8 +65,8 @@ def subtract(target, row, factor):
 
 
 @text
-def bidiagonalize(a, d, e, left, left_taus, right, right_taus, sums, terms, squares):
-    """A column and a row at every step."""
+def bidiagonalize(a, d, e, left, left_taus, right, right_taus, sums, rows, squares):
+    """A column and a row at every step, by which one thread each reflects the other rows."""
     n = len(a)
     for k in range(n):
         v = left[k, k:]
@@ -87,11 +87,11 @@ def bidiagonalize(a, d, e, left, left_taus, right, right_taus, sums, terms, squa
             u[i] = np.conj(a[k, k + 1 + i])
         e[k], other = reflect(u, squares)
         right_taus[k] = other
-        for i in range(k + 1, n):
-            row = a[i, k + 1 :]
+        for i in across(k + 1, n):
+            row, terms = a[i, k + 1 :], rows[place(i)]
             subtract(row, total, np.conj(tau) * v[i - k])
-            for c in across(len(u)):
+            for c in range(len(u)):
                 terms[c] = row[c] * u[c]
             factor = other * halves(terms, len(u))
-            for c in across(len(u)):
+            for c in range(len(u)):
                 row[c] -= factor * np.conj(u[c])
