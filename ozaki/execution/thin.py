@@ -62,6 +62,7 @@ class ThinProducts:
         self._rows, self._columns, self._narrow = max(m, n), parts * min(m, n), dtype.char in "fF"
         self._apart = (parts, parts * n) if self._turned else (parts * n, parts)
         self._form: Any = compiled(FORM)
+        self._multiply = self._form.multiply.unchecked()  # of what `_write` gives it
         self._prepared = self._columns, self._form.padded(self._length) + 1
         self._room = self._form.needed(self._length, self._columns, self._rows)
         self._alone = self._rows * self._length * (1 + self._columns) <= ALONE_ELEMENTS
@@ -122,7 +123,7 @@ class ThinProducts:
         how, of_columns = (start, self._single, *self._apart, target), _operand(columns)
         if self._alone:
             of_all = self._rows, *of_columns, *given, True, known
-            outcome: int = form.multiply(*_operand(rows), *of_all, *how, np.empty(self._room))
+            outcome: int = self._multiply(*_operand(rows), *of_all, *how, np.empty(self._room))
         else:
             outcome = self._write_in_blocks(rows, of_columns, given, known, how)
         if self._narrow:
@@ -146,7 +147,7 @@ class ThinProducts:
             lowered, to = bounds.copy(), target[block.start * how[2] :]
             memory = np.empty(form.needed(k, len(prepared), block.stop - block.start))
             of_block = *given, lowered, False, known[block]
-            outcomes.add(form.multiply(*some, *columns, *of_block, *how, to, memory))
+            outcomes.add(self._multiply(*some, *columns, *of_block, *how, to, memory))
             of_blocks.append(lowered)
             np.minimum(bounds, lowered, out=bounds)  # later blocks see sooner that this is not enough
 
