@@ -142,7 +142,7 @@ def rounded_sums(x, y, columns, divisor, root, single, sums, result):
     columns : LANES where result has one column: the sums of all numbers of a row.
     divisor, root : an integer that sums are divided by; whether their square root is taken.
     single : round to float32.
-    sums : (3, WIDTH) scratch.
+    sums : (3, WIDTH) scratch, or as wide as there are columns.
     """
     undecided, high, low, error = 0, sums[0], sums[1], sums[2]
     for i in range(len(x)):

@@ -41,6 +41,14 @@ _FLOAT64 = np.dtype(np.float64)
 _NONE = np.empty(0, np.int64)
 
 
+def whole(terms: Summands, rounding: Rounding) -> np.ndarray | None:
+    """Return the sum of all terms of contiguous float64 numbers, as (1, 1); None if it is undecided."""
+    if compiled(LOOPS) is None:
+        return None
+    result, undecided = _enclosed([x.reshape(1, -1) for x in terms.factors], 0, rounding)
+    return None if undecided else result
+
+
 def few(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
     """Return sums of few terms, copied side by side however they lie; None for others.
 
@@ -304,10 +312,10 @@ def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[n
     columns : 0 for the sums of all numbers of a row.
     """
     x, y = xs[0], xs[1] if len(xs) == 2 else None
-    result = np.empty((len(x), columns or 1), x.dtype)
+    result, lanes = np.empty((len(x), columns or 1), x.dtype), columns or LANES
     last = float(rounding.divisor), rounding.root, rounding.target.precision == 24
     add = _rounded_sums(x.dtype, y is not None)
-    return result, add(x, y, columns or LANES, *last, np.empty((3, WIDTH)), result)
+    return result, add(x, y, lanes, *last, np.empty((3, min(lanes, WIDTH))), result)
 
 
 @cached_form
