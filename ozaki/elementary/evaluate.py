@@ -13,7 +13,7 @@ from multiword.runtime.parallel import compiled_block, over_rows
 from ozaki.elementary.record import FUNCTIONS
 from ozaki.elementary.rounding import decided
 from ozaki.elementary.slopes import values_of
-from ozaki.tuning import DECIDED_BY_INTEGERS, FEW_ARGUMENTS
+from ozaki.tuning import DECIDED_BY_INTEGERS, VERY_FEW_ARGUMENTS
 
 Run = Callable[..., int]
 """run(*arguments, out, undecided): fill `out`; where a value is undecided, leave the argument and count.
@@ -50,27 +50,39 @@ def evaluate(
 def evaluate_few(name: str, x: Sequence[np.ndarray]) -> Any:
     """Return a function's values of up to FEW_ARGUMENTS numbers, in contiguous arrays of one shape.
 
-    How many are undecided is counted first, none mostly; which ones are is asked a second time.
+    Of very few it is counted how many are undecided, none mostly; which ones are is asked a second time.
     """
     first = x[0]
     result = out = np.empty(first.shape, first.dtype)
     if first.ndim != 1:
         x, out = [a.reshape(-1) for a in x], out.reshape(-1)
-    run = _run_of_few(name, first.itemsize == 4)
-    if run(x[0], out, _UNREAD) if len(x) == 1 else run(x[0], x[1], out, _UNREAD):  # faster than run(*x, …)
-        _evaluate(name, run, x, out, decide)
+    run, very_few = _run_of_few(name, first.itemsize == 4), first.size <= VERY_FEW_ARGUMENTS
+    undecided = _UNREAD if very_few else np.empty(len(out), np.uint8)
+    # Faster than run(*x, out, undecided).
+    if run(x[0], out, undecided) if len(x) == 1 else run(x[0], x[1], out, undecided):
+        if very_few:
+            _evaluate(name, run, x, out, decide)
+        else:
+            _decide_rest(name, x, out, undecided, decide)
     return result if first.ndim else result[()]
 
 
-_UNREAD = np.empty(FEW_ARGUMENTS, np.uint8)
+_UNREAD = np.empty(VERY_FEW_ARGUMENTS, np.uint8)
 """Where all threads write which arguments are undecided, and none reads it."""
 
 
 def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray, otherwise: Otherwise) -> None:
     undecided = np.empty(len(out), np.uint8)
     if first(*x, out, undecided):
-        where = np.flatnonzero(undecided.view(np.bool_))  # ten times as fast
-        out[where] = otherwise(name, out.dtype, [out[where], *(a[where] for a in x[1:])])
+        _decide_rest(name, x, out, undecided, otherwise)
+
+
+def _decide_rest(
+    name: str, x: Sequence[np.ndarray], out: np.ndarray, undecided: np.ndarray, otherwise: Otherwise
+) -> None:
+    """Write the values that a loop has left undecided, whose first arguments are in `out`."""
+    (where,) = undecided.view(np.bool_).nonzero()  # ten times as fast
+    out[where] = otherwise(name, out.dtype, [out[where], *(a[where] for a in x[1:])])
 
 
 def decide(name: str, dtype: np.dtype, x: list[np.ndarray]) -> np.ndarray:
