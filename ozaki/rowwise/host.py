@@ -16,7 +16,8 @@ FORMS = dict.fromkeys(("softmax", "log_softmax", "logsumexp"), "ozaki.rowwise.lo
 FORMS["safe_softmax"] = FORMS["softmax"]  # rows of −Inf alone are left in doubt
 FORMS |= dict.fromkeys(("layer_norm", "rms_norm", "inverse_deviation"), "ozaki.rowwise.norms_numba")
 
-_NOTHING = np.empty(0, np.float32)
+_FLOAT32 = np.dtype(np.float32)
+_NOTHING = np.empty(0, _FLOAT32)
 
 
 def run(
@@ -31,9 +32,8 @@ def run(
     None for rows that are not float32, or too long, and where there is no compiled code. given : what the
     function takes before rows. weight and bias are contiguous, and as long as a row.
     """
-    (count, n), form = rows.shape, None
-    if rows.dtype == np.float32 and 1 < n <= MOST_ENCLOSED:
-        form = compiled(FORMS[kind])
+    (count, n), single = rows.shape, rows.dtype is _FLOAT32
+    form = compiled(FORMS[kind]) if single and 1 < n <= MOST_ENCLOSED else None
     if form is None:
         return None
     write, reduced = getattr(form, kind.removeprefix("safe_")), kind in REDUCED

@@ -26,6 +26,8 @@ from ozaki.sums.arguments import Axis, Out, axes_of, deliver, reduced_shape
 from ozaki.sums.table import filled
 from ozaki.tuning import COLUMNS_OF_A_BLOCK, ROW_BLOCK, SHORT_ROW
 
+_FLOAT64 = np.dtype(np.float64)
+
 Compute = Callable[[Array, int], Array]
 """compute(x, axis): float64 results of x along an axis, which one of one number a row still has."""
 
@@ -69,6 +71,8 @@ def reduced(
 
 def _floats(x: Any) -> tuple[Array, np.dtype]:
     """Return x, and the dtype of results."""
+    if type(x) is np.ndarray and x.dtype is _FLOAT64:  # as most often
+        return x, _FLOAT64
     x = as_array(x, "x")
     if x.dtype.kind == "c":
         raise TypeError(f"x must be real, got {x.dtype}")
@@ -89,18 +93,22 @@ def _by_rows(
 
     Where such rows are short, or lie in memory as columns, the axis that is reduced is the first.
     """
-    xp, kept = namespace(x), tuple([a for a in range(x.ndim) if a not in axes])
+    xp, shape = namespace(x), x.shape
+    every = range(len(shape))
+    kept = [a for a in every if a not in axes]
     if not x.size:
-        return xp.empty([x.shape[a] for a in kept] if reduced else x.shape, dtype)
-    order, n = (*kept, *axes), prod([x.shape[a] for a in axes])
-    in_order = order == tuple(range(x.ndim))  # as most often
+        return xp.empty([shape[a] for a in kept] if reduced else shape, dtype)
+    order, n = [*kept, *axes], prod([shape[a] for a in axes])
+    in_order = order == [*every]  # as most often
     rows = (x if in_order else x.transpose(order)).reshape(-1, n)
 
     def computed(part: Array) -> Array:
         part = to_float64(part)
+        if len(part) == 1:
+            return compute(xp.ascontiguousarray(part.T), 0).T
         step, across = map(abs, part.strides)
         in_columns = step < across and n * COLUMNS_OF_A_BLOCK <= ROW_BLOCK and not is_cupy(x)
-        if n < SHORT_ROW or in_columns or len(part) == 1:
+        if n < SHORT_ROW or in_columns:
             return compute(xp.ascontiguousarray(part.T), 0).T
         return compute(xp.ascontiguousarray(part), 1)
 
