@@ -72,9 +72,12 @@ def _of_one_dtype(a: Array, b: Any, finite: bool) -> tuple[Array, Array, bool]:
     """A and b, as the column of a matrix if it is one vector, in the dtype of both."""
     right = numbers(as_array(b, "b"), "b", finite)
     check_same_device(a=a, b=right)
-    one, dtype = right.ndim == 1, np.result_type(a, right)
+    one = right.ndim == 1
     right = right[:, None] if one else right
-    return a.astype(dtype, copy=False), right.astype(dtype, copy=False), one
+    if a.dtype is not right.dtype:
+        dtype = np.result_type(a, right)
+        a, right = a.astype(dtype, copy=False), right.astype(dtype, copy=False)
+    return a, right, one
 
 
 def numbers(x: Array, name: str, finite: bool = True) -> Array:

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from multiword.public import public_in
-from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays, quietly
+from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_device_of_arrays, quietly
 from ozaki.api import matmul
 from ozaki.arguments import result_dtype
 from ozaki.linalg.arguments import LinAlgError, matrices, square
 from ozaki.linalg.functions import inv
 from ozaki.linalg.spectral import svd, svdvals
 from ozaki.linalg.stacks import narrowed
-from ozaki.nonfinite import one_nan
 from ozaki.product.cost import without_cost_warnings
 from ozaki.sums.api import norm as vector_norm
 from ozaki.sums.api import sum as exact_sum
@@ -132,8 +131,10 @@ def cond(a: Any, p: Any = None) -> Any:
             inverse = xp.where(failed[..., None, None], 0.0, inverse)
             result = norm(array, p, (-2, -1)) * norm(inverse, p, (-2, -1))
             result = xp.where(failed, np.nan, result)
-        unknown = (result != result) & ~(array != array).any(axis=(-2, -1))
-        result = one_nan(xp.asarray(xp.where(unknown, np.inf, result)))
+        if is_cupy(result) or np.count_nonzero(result != result):
+            unknown = (result != result) & ~(array != array).any(axis=(-2, -1))
+            result = xp.where(unknown, np.inf, result)
+        result = xp.asarray(result)
     return narrowed(result, result_dtype(array, array))[()]
 
 

@@ -19,6 +19,7 @@ from multiword.runtime.arrays import (
     where_lies,
 )
 from multiword.runtime.options import check_choice, integer
+from multiword.runtime.readback import all_finite
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square
@@ -245,8 +246,10 @@ def svdvals(a: Any, /) -> Array:
 
 def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
     """A = QTQᴴ, T = ZDZᵀ: the eigenvectors are QZ. Of a matrix, or of a stack of small ones."""
-    xp = namespace(a)
-    triangular = numbers(xp.tril(a.conj().swapaxes(-1, -2) if triangle == "U" else a), "a")
+    xp, lower = namespace(a), a.conj().swapaxes(-1, -2) if triangle == "U" else a
+    if a.ndim == 3 and all_finite(a):  # the other triangle is not read
+        return calls.eigh(lower, vectors)
+    triangular = numbers(xp.tril(lower), "a")
     if a.ndim == 3:
         return calls.eigh(triangular, vectors)
     if a.dtype.kind == "c":

@@ -12,7 +12,6 @@ from multiword.runtime.arrays import (
     Array,
     as_array,
     converted,
-    device_of,
     is_cupy,
     namespace,
     on_host,
@@ -41,13 +40,15 @@ def each(
     LinAlgError names the matrices of the stack, or the results of these alone are NaN, for errors="nan". A
     single small one is given as a stack of one, on the host, which is done before a GPU has begun.
     """
-    check_choice("errors", errors, ("raise", "nan"))
+    if errors != "raise":
+        check_choice("errors", errors, ("raise", "nan"))
     first = stacks[0]
-    arrays = [as_array(x, "a") for x in like]
-    dtype = result_dtype(arrays[0], arrays[-1])
-    batches = {x.shape[:-2] for x in stacks}
-    batch = batches.pop() if len(batches) == 1 else np.broadcast_shapes(*batches)
-    with device_of(first), quietly(first):
+    dtype = result_dtype(as_array(like[0], "a"), as_array(like[-1], "a"))
+    batch = first.shape[:-2]
+    for x in stacks[1:]:
+        if x.shape[:-2] != batch:
+            batch = np.broadcast_shapes(batch, x.shape[:-2])
+    with quietly(first):
         if not calls.takes(*stacks):
             return narrowed(_one_by_one(work, stacks, batch, errors), dtype)
         if is_cupy(first) and not batch and calls.on_cpus():
@@ -134,7 +135,7 @@ def _as_near(like: Array, result: Any) -> Any:
 def _in_line(stack: Array, batch: tuple[int, ...]) -> Array:
     """The matrices of a stack one after the other."""
     matrix = stack.shape[-2:]
-    if stack.ndim != len(batch) + 2 or stack.shape[:-2] != batch:
+    if stack.shape[:-2] != batch:
         stack = namespace(stack).broadcast_to(stack, (*batch, *matrix))
     return stack.reshape(math.prod(batch), *matrix)
 
@@ -160,4 +161,6 @@ def narrowed(result: Any, dtype: np.dtype) -> Any:
         return result
     if dtype.char not in "dD":  # a GPU's conversion has a NaN of its own
         result = converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
+    if not is_cupy(result) and result.flags.c_contiguous and not np.count_nonzero(np.isnan(result)):
+        return result  # mostly
     return one_nan(result)

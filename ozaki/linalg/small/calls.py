@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import over_rows, scratch
+from multiword.tuning import REUSED_BYTES
 from ozaki.linalg.small import loops_cuda
 from ozaki.linalg.small.leaves import LANES
 
@@ -70,17 +72,17 @@ def triangular(a: Array, b: Array, lower: bool, unit: bool) -> Array:
 
 
 def system(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the solutions of (s, n, n) systems, and whether one has a pivot 0."""
+    """Return the solutions of (s, n, n) systems, and an integer for each, not 0 where one has a pivot 0."""
     x, singular = _like(b, *b.shape), _integers(a, 1)
     _run("system", [a, b, x, singular])
-    return x, singular[:, 0] != 0
+    return x, singular
 
 
 def cholesky(a: Array) -> tuple[Array, Array]:
-    """Return U with UᴴU = A for the upper triangles of A, and whether one failed."""
+    """Return U with UᴴU = A for the upper triangles of A, and an integer for each, not 0 where one failed."""
     upper, failed = _like(a, *a.shape), _integers(a, 1)
     _run("cholesky", [a, upper, failed])
-    return upper, failed[:, 0] != 0
+    return upper, failed
 
 
 def qr(a: Array, rows: int, vectors: bool) -> tuple[Array, Array]:
@@ -150,19 +152,26 @@ def _run(name: str, stacks: list[Array], *options: bool) -> None:
     if is_cupy(a):
         loops_cuda.run(name, stacks, options, of_text)
         return
-    numbers, floats, integers = of_text
-    room = ((numbers,), a.dtype), ((floats,),), ((integers,), np.int64)
     loop = _loop(name, a.dtype.char)
     given = [np.array(options, np.int64)] if options else []
     stacks = [x if x.flags.carray else np.require(x, requirements=["C", "A", "W"]) for x in stacks]
-
-    def work(some: list[Array]) -> None:
-        loop(*some, *given, *[scratch(*x) for x in room])
-
     if len(a) * elements <= BLOCK:
-        work(stacks)
-    else:
-        over_rows(lambda block: work([x[block] for x in stacks]), len(a), elements, BLOCK, ALONE)
+        loop(*stacks, *given, *_room(of_text, a.dtype))
+        return
+
+    def work(block: slice) -> None:
+        loop(*[x[block] for x in stacks], *given, *_room(of_text, a.dtype))
+
+    over_rows(work, len(a), elements, BLOCK, ALONE)
+
+
+def _room(of_text: tuple[int, int, int], dtype: np.dtype) -> list[np.ndarray]:
+    """Return memory for so many numbers, float64 and int64."""
+    kinds: tuple[Any, ...] = dtype, np.float64, np.int64
+    sizes = zip(of_text, kinds, strict=True)
+    if max(of_text) * dtype.itemsize < REUSED_BYTES:  # scratch memory would be NumPy's, too
+        return [np.empty(n, kind) for n, kind in sizes]
+    return [scratch((n,), kind) for n, kind in sizes]
 
 
 @cached_form
