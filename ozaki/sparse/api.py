@@ -101,6 +101,9 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None, out: Out = None
     return result if out is None else deliver(result, out)
 
 
+_FLOAT64 = np.dtype(np.float64)
+
+
 @on_device_of_arrays
 def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     """Return B - AX for a sparse matrix A, computed exactly and rounded once; or the first words of it.
@@ -119,10 +122,11 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     xs = [as_array(y, "x") for y in (x if isinstance(x, tuple) else (x,))]
     addends = [as_array(y, "b") for y in (b if isinstance(b, tuple) else (b,))]
     check_same_device(a=matrices[0].values, x=xs[0], b=addends[0])
-    _check_shapes(*([y.shape for y in some] for some in (matrices, xs, addends)))
+    _check_shapes([y.shape for y in matrices], [y.shape for y in xs], [y.shape for y in addends])
     one, dtypes = addends[0].ndim == 1, [y.dtype for y in (*matrices, *xs, *addends)]
-    dtype = np.result_type(np.float64, *dtypes)
-    xs = [-(y if y.dtype == np.float64 else y.astype(np.result_type(y.dtype, np.float64))) for y in xs]
+    usual = dtypes.count(_FLOAT64) == len(dtypes)
+    dtype = _FLOAT64 if usual else np.result_type(np.float64, *dtypes)
+    xs = [-(y if usual else y.astype(np.result_type(y.dtype, np.float64), copy=False)) for y in xs]
     if one and len(dtypes) == 3 and words == 1:  # nearly always
         found = [product_with_vector(matrices[0], xs[0], addends, dtype)]
     else:
@@ -139,7 +143,8 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
 def _check_shapes(of_a: list[Any], of_x: list[Any], of_b: list[Any]) -> None:
     """Raise ValueError unless products of all matrices and arrays x have the shape of all arrays b."""
     (m, n), (k, *width), shapes = of_a[0], of_x[0] or (0,), (of_a, of_x, of_b)
-    if k != n or of_b[0] != (m, *width) or any(some.count(some[0]) < len(some) for some in shapes):
+    unlike = [some for some in shapes if len(some) > 1 and some.count(some[0]) < len(some)]
+    if k != n or of_b[0] != (m, *width) or unlike:
         as_matrices = [{y if len(y) > 1 else (*y, 1) for y in some} for some in shapes]
         raise ValueError("shapes do not fit: " + ", ".join(str(sorted(some)) for some in as_matrices))
 

@@ -104,7 +104,7 @@ def in_rows(matrix: Matrix) -> Matrix:
     if matrix.row_by_row and values.dtype.kind in "fc":
         return matrix
     apart = not is_cupy(values) and (loops is None or values.dtype.kind == "c")
-    if apart or len(as_floats(real_parts(values[:0])[0])) > 1:
+    if apart or (values.dtype.kind in "iu" and values.dtype.itemsize == 8):
         return matrix
     if matrix.row_by_row:
         return matrix._replace(values=to_float64(values))
@@ -160,7 +160,7 @@ def in_one_loop(
 ) -> np.ndarray | None:
     """Return Ax, or Ax + b, of floats on a CPU; None where that takes more than a compiled loop over rows."""
     numbers = [x, *addends]
-    if dtype.kind != "f" or len(addends) > 1 or any(y.dtype.kind != "f" for y in numbers):
+    if dtype.kind != "f" or len(addends) > 1 or [y for y in numbers if y.dtype.kind != "f"]:
         return None
     if (rows := _rows_of(matrix)) is None:
         return None
