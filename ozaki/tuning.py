@@ -280,7 +280,7 @@ compiled, which takes from 0.03 to 0.5 s."""
 FEW_ARGUMENTS = 4096
 """Numbers of a contiguous array that go straight to the compiled loop: threads would not pay."""
 
-VERY_FEW_ARGUMENTS = 64
+VERY_FEW_ARGUMENTS = 512
 """Numbers that are evaluated a second time where one is undecided, which is seldom: to note each time which
 ones are takes memory."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import pi
+from typing import Any
 
 import numpy as np
 
@@ -26,22 +27,22 @@ def _magnitudes(x: Array) -> Array:
 
 def _angles(x: Array) -> Array:
     """Return 0 for a positive sign, π for a negative one, that of −0, too, and NaN for NaN."""
-    half_turn, infinite, nan, largest, digits = constants = _constants(x.dtype)
-    xp, word = namespace(x), x.view(constants.dtype)
+    half_turn, infinite, nan, largest, digits = _constants(x.dtype)
+    xp, word, on_gpu = namespace(x), x.view(half_turn.dtype), is_cupy(x)
     angles = xp.empty_like(word)
     xp.right_shift(word, digits, out=angles)  # all bits of negative ones, or none
     angles &= half_turn
-    wrong = (word & largest) > infinite if is_cupy(x) else np.isnan(x)
-    if is_cupy(x) or np.count_nonzero(wrong):
+    wrong = (word & largest) > infinite if on_gpu else np.isnan(x)
+    if on_gpu or np.count_nonzero(wrong):
         xp.copyto(angles, nan, where=wrong)
     return angles.view(x.dtype)
 
 
 @cache
-def _constants(dtype: np.dtype) -> np.ndarray:
+def _constants(dtype: np.dtype) -> tuple[Any, ...]:
     """Return as words π, infinity and NaN; all bits but the sign's, and how many these are."""
     words = np.array([pi, np.inf, np.nan]).astype(dtype).view(f"i{dtype.itemsize}")
-    return np.append(words, [np.iinfo(words.dtype).max, 8 * dtype.itemsize - 1]).astype(words.dtype)
+    return tuple(np.append(words, [np.iinfo(words.dtype).max, 8 * dtype.itemsize - 1]).astype(words.dtype))
 
 
 def _words_of(x: Array) -> Array:
