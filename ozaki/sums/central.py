@@ -275,11 +275,13 @@ def _rounded(
         if quick is not None
         else np.zeros(m, bool)
     )
-    values = np.empty(m)
-    values[alike] = exact([n] * (order + 1), n, 0, rounding)
     some = x[:, where_lies(x, np.flatnonzero(~alike))] if alike.any() else x
     powers = [(some,) * k for k in range(1, order + 1)]
-    values[~alike] = rounded_of_sums(powers, rounding.target, of_integers, quick)
+    found = rounded_of_sums(powers, rounding.target, of_integers, quick)
+    if some is x:
+        return found
+    values = np.empty(m)
+    values[alike], values[~alike] = exact([n] * (order + 1), n, 0, rounding), found
     return values
 
 
@@ -294,11 +296,14 @@ def _polynomial(k: int, n: int, sums: Sequence[int]) -> int:
 
 
 def _enclosed_polynomial(k: int, n: int, sums: Sequence[Enclosure]) -> Enclosure:
-    """The same polynomial by Horner's scheme: (a_1 − S_1)·(−S_1) + a_2 …, with a_j = C(k, j)·S_j·nʲ⁻¹."""
-    result, first = _number(1.0), sums[1]
-    for j in range(1, k + 1):
-        term = sums[j].times(_number(comb(k, j) * float(n) ** (j - 1)))
-        result = term.less(result.times(first))
+    """The same polynomial, k > 1, by Horner's scheme: (a_1 − S_1)·(−S_1) + a_2 …, a_j = C(k, j)·S_j·nʲ⁻¹.
+
+    The first difference is (k − 1)·S_1.
+    """
+    first = sums[1]
+    result = first.times_numbers(float(k - 1))
+    for j in range(2, k + 1):
+        result = sums[j].times_numbers(comb(k, j) * float(n) ** (j - 1)).less(result.times(first))
     return result
 
 

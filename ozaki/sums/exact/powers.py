@@ -7,6 +7,7 @@ of two numbers, and x·y·z·t four. The few arrays that leave the range have th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import nan, prod
 from typing import Any
 
@@ -83,7 +84,7 @@ def _some_rounded(
     """The same, of all outputs at once."""
     arrays = {id(x): x for factors in terms for x in factors}.values()
     (n, m), xp = terms[0][0].shape, namespace(terms[0][0])
-    finite = on_host(xp.stack([xp.isfinite(x).all(axis=0) for x in arrays]).all(axis=0))
+    finite = on_host(reduce(xp.logical_and, [xp.isfinite(x).all(axis=0) for x in arrays]))
     values, certain, sums = np.full(m, nan), np.zeros(m, bool), None
     if enclosed is not None and m > INTEGER_RATIOS:
         with np.errstate(all="ignore"):
@@ -107,13 +108,13 @@ def _some_rounded(
 
 def _enclosed_sums(terms: Sequence[Factors]) -> list[Enclosure]:
     """Enclosures of the sums over the first axis of products; what begins several is computed once."""
-    numbers = {id(x): Enclosure.exactly(np.ascontiguousarray(on_host(x))) for f in terms for x in f}
+    numbers = {id(x): np.ascontiguousarray(on_host(x)) for f in terms for x in f}
     products: dict[tuple[int, ...], Enclosure] = {}
     for names in [tuple(map(id, factors)) for factors in terms]:
         for count in range(1, len(names) + 1):
             if (begun := names[:count]) not in products:
-                last = numbers[names[count - 1]]
-                products[begun] = products[begun[:-1]].times(last) if count > 1 else last
+                x = numbers[names[count - 1]]
+                products[begun] = products[begun[:-1]].times_numbers(x) if count > 1 else Enclosure.exactly(x)
     return [products[tuple(map(id, factors))].total().normalized() for factors in terms]
 
 
