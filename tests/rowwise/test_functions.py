@@ -107,6 +107,19 @@ def test_what_is_enclosed_has_the_bits_of_exact_sums(n, monkeypatch):
             assert all(same(one, call(x)) for one, call in zip(found, calls, strict=True))
 
 
+@pytest.mark.parametrize("n", [1, 2, 40, 1000])
+def test_steps_row_by_row_have_the_bits_of_numpys(n):
+    """Of float64 rows, together and alone."""
+    pytest.importorskip("numba")
+    calls = [partial(getattr(ozaki, name), axis=1) for name in ("softmax", "log_softmax", "logsumexp")]
+    for x in _of_every_kind(np.random.default_rng(n), 4, n):
+        x = x.astype(np.float64)
+        for rows in (x, *(x[i : i + 1] for i in range(4))):
+            found = [call(rows) for call in calls]
+            with numpy_forms():
+                assert all(same(one, call(rows)) for one, call in zip(found, calls, strict=True))
+
+
 @pytest.mark.parametrize(
     ("name", "seed", "row"), [("softmax", 16, 11381), ("layer_norm", 969, 861), ("rms_norm", 523, 702)]
 )
