@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, on_device_of_arrays, on_host, to_float64
-from multiword.runtime.compiled import compiled
+from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.options import exactly, integer
 from multiword.runtime.parallel import over_rows
+from multiword.runtime.readback import everywhere
 from ozaki.public import public
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import DType, axes_of, format_of, numbers, real_result_dtype
 from ozaki.sums.exact import windows_cuda
-from ozaki.sums.exact.extraction import LOOPS
+from ozaki.sums.exact.extraction import LOOPS, contiguous
 from ozaki.sums.exact.windows_cuda import COUNTS, Windows, digits_of
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
@@ -28,6 +29,7 @@ from ozaki.sums.variance import exact_ddof
 _MOST = 1 << 30  # numbers of a window, of which digits are 64 bits
 _ENCLOSED = "ozaki.sums.exact.windows_enclosed_numba"
 _GATHERED = 1 << 22  # numbers of windows that are copied at a time
+_FLOAT64 = np.dtype(np.float64)
 _INFINITE = 2047  # the exponent field of Inf and NaN
 
 
@@ -178,7 +180,7 @@ def _rolling(
         options["ddof"] = exact_ddof(ddof)
     moved, xp, last = exactly("x", x, np.float64), namespace(x), along == x.ndim - 1
     moved = moved if last else xp.moveaxis(moved, along, -1)
-    rows = xp.ascontiguousarray(moved).reshape(prod(moved.shape[:-1]), x.shape[along])
+    rows = contiguous(moved).reshape(prod(moved.shape[:-1]), x.shape[along])
     result, certain = _quickly(rows, length, ahead, least, name, target, options)
     if certain is not None and not certain.all():
         _complete(rows, length, ahead, least, name, target, options, result, certain)
@@ -207,24 +209,31 @@ def _rolled(x: np.ndarray, asked: Windows) -> tuple[np.ndarray, np.ndarray | Non
     if (loops := compiled(LOOPS)) is None:
         return None
     result, certain = np.empty(x.shape), np.empty(x.shape, bool)
-    _enclosed(loops, x, asked, result, certain)
-    if certain.all():
+    _enclosed(x, asked, result, certain)
+    if everywhere(certain):
         return result, None
     _in_digits(loops, x, asked, result, certain)
     return result, certain
 
 
-def _enclosed(loops: Any, x: np.ndarray, asked: Windows, result: np.ndarray, certain: np.ndarray) -> None:
+def _enclosed(x: np.ndarray, asked: Windows, result: np.ndarray, certain: np.ndarray) -> None:
     """Write results of windows, and which of them are certain, part by part."""
-    n, roll, form = x.shape[1], loops.loop(loops.windows_enclosed, x.dtype), compiled(_ENCLOSED)
+    n, roll, form = x.shape[1], _windows_enclosed(), compiled(_ENCLOSED)
     length = min(n, max(form.PART, 8 * asked.window))
 
     def work(parts: slice) -> None:
-        sums, before = (np.empty(shape, np.int64) for shape in ((form.SUMS, form.BLOCK), form.SUMS))
+        sums, before = np.empty((form.SUMS, form.BLOCK), np.int64), np.empty(form.SUMS, np.int64)
         floats = np.empty((form.COLUMNS, form.BLOCK))
         roll(x, parts.start, parts.stop, length, asked, sums, before, floats, result, certain)
 
     over_rows(work, len(x) * -(-n // length), length)
+
+
+@cached_form
+def _windows_enclosed() -> Any:
+    """Return the loop over windows, for rows that are contiguous and aligned, unchecked."""
+    loops = compiled(LOOPS)
+    return loops.loop(loops.windows_enclosed, _FLOAT64).unchecked()
 
 
 def _in_digits(loops: Any, x: np.ndarray, asked: Windows, result: np.ndarray, certain: np.ndarray) -> None:
