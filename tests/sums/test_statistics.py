@@ -170,14 +170,35 @@ def test_what_leaves_the_range_of_words_is_not_taken_for_exact():
     """(1 + u)² has its last bit 2⁻¹⁰⁴ below: no number holds it of products below 2⁻⁹⁷⁰."""
     for exponent in range(-520, -470, 5):
         x = np.full((3, 2), (1 + 2.0**-52) * 2.0**exponent)
-        exact, product = Fraction(x[0, 0]) ** 2, Enclosure.exactly(x).times(Enclosure.exactly(x))
-        value = Fraction(product.high[0, 0]) + Fraction(product.low[0, 0])
-        assert abs(exact - value) <= Fraction(product.error[0, 0])
+        exact, number = Fraction(x[0, 0]) ** 2, Enclosure.exactly(x)
+        for product in (number.times(number), number.times_numbers(x)):
+            value = Fraction(product.high[0, 0]) + Fraction(product.low[0, 0])
+            assert abs(exact - value) <= Fraction(product.error[0, 0])
         compiled = product_words(x, x)
         with numpy_forms():
             plain = product_words(x, x)
         for words in (compiled, plain):
             assert words is None or sum(Fraction(w[0, 0]) for w in words) == exact
+
+
+@pytest.mark.parametrize("octaves", [0, 40, 250])
+def test_products_with_numbers_and_their_units_are_enclosed(octaves):
+    """Of products of three numbers, of twice these, and of both in units of their own."""
+    rng = np.random.default_rng(octaves)
+    x = np.ldexp(rng.standard_normal((3, 300)), rng.integers(-octaves - 1, octaves + 1, (3, 300)))
+    exact = [Fraction(a) * Fraction(b) * Fraction(c) for a, b, c in x.T.tolist()]
+    product = Enclosure.exactly(x[0]).times_numbers(x[1]).times_numbers(x[2])
+    for factor, found in (
+        (1, product),
+        (6, product.normalized().times_numbers(6.0)),
+        (2, product.plus(product)),
+    ):
+        exponents = np.broadcast_to(found.exponent, 300).tolist()
+        for value, high, low, error, e in zip(
+            exact, found.high, found.low, found.error, exponents, strict=True
+        ):
+            unit = Fraction(2) ** e
+            assert abs(factor * value - (Fraction(high) + Fraction(low)) * unit) <= Fraction(error) * unit
 
 
 def test_powers_of_counts_are_numbers_where_moments_are_enclosed():

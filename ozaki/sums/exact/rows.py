@@ -313,9 +313,9 @@ def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[n
     """
     x, y = xs[0], xs[1] if len(xs) == 2 else None
     result, lanes = np.empty((len(x), columns or 1), x.dtype), columns or LANES
-    last = float(rounding.divisor), rounding.root, rounding.target.precision == 24
-    add = _rounded_sums(x.dtype, y is not None)
-    return result, add(x, y, lanes, *last, np.empty((3, min(lanes, WIDTH))), result)
+    target, divisor, root = rounding
+    add, scratch = _rounded_sums(x.dtype, y is not None), np.empty((3, min(lanes, WIDTH)))
+    return result, add(x, y, lanes, float(divisor), root, target.precision == 24, scratch, result)
 
 
 @cached_form
