@@ -14,6 +14,7 @@ from multiword.runtime.arrays import (
     as_array,
     check_out,
     check_same_device,
+    in_place_of,
     is_cupy,
     namespace,
     put_one_nan,
@@ -63,10 +64,10 @@ def reduced(
     if out is not None:
         check_out(out, x, shape, dtype)
     if x.size or prod([x.shape[a] for a in axes]):
-        result = _by_rows(x, axes, compute, dtype, True, kernel)
+        result = _by_rows(x, axes, compute, dtype, True, kernel).reshape(shape)
     else:
         result = filled(x, shape, empty, dtype)
-    return deliver(result.reshape(shape), out)
+    return deliver(result, out)
 
 
 def _floats(x: Any) -> tuple[Array, np.dtype]:
@@ -91,6 +92,7 @@ def _by_rows(
 ) -> Array:
     """Return results of rows, rounded: where no kernel takes them, of as many at once as a cache holds.
 
+    A column of results, or those in some other shape, where rows are reduced to one each.
     Where such rows are short, or lie in memory as columns, the axis that is reduced is the first.
     """
     xp, shape = namespace(x), x.shape
@@ -116,19 +118,21 @@ def _by_rows(
         if is_cupy(x):
             return affine(rounded(computed(part), dtype), *given)
         if part.size <= ROW_BLOCK:
-            return affine(_stored(computed(part), dtype), *given)
+            with quietly(x):
+                return affine(_stored(computed(part), dtype), *given)
         result = np.empty((len(part), 1 if reduced else n), dtype)
 
         def work(block: slice) -> None:
             result[block] = _stored(computed(part[block]), dtype)
 
-        over_rows(work, len(part), n, ROW_BLOCK)
-        return affine(result, *given)
+        with quietly(x):
+            over_rows(work, len(part), n, ROW_BLOCK)
+            return affine(result, *given)
 
-    with quietly(x):
+    with in_place_of(x):
         result = _results(rows, exactly, kernel, given)
     if reduced:
-        return result.reshape([x.shape[a] for a in kept])
+        return result
     if in_order:
         return result.reshape(x.shape)
     return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order).tolist())
