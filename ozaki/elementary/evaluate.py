@@ -50,7 +50,7 @@ def evaluate(
 def evaluate_few(name: str, x: Sequence[np.ndarray]) -> Any:
     """Return a function's values of up to FEW_ARGUMENTS numbers, in contiguous arrays of one shape.
 
-    Of very few it is counted how many are undecided, none mostly; which ones are is asked a second time.
+    Of fewer it is counted how many are undecided, none mostly; which ones are is asked a second time.
     """
     first = x[0]
     result = out = np.empty(first.shape, first.dtype)
