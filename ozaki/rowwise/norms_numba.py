@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float32, float64, types, uint8, void
+from numba import boolean, float32, float64, int64, types, uint8, void
 
 from multiword.runtime.jit import inlined, jit
 from ozaki.rowwise.bounds_numba import BLOCK, IN_ANY_ORDER, ROW, ROWS, U, additions_of, write_products
@@ -162,21 +162,31 @@ def inverse_deviation(eps, x, out, doubt, d):
 
 
 @jit(
-    void(
-        *(float64, CHANNELS, float32[:, :, ::1], float32[:, ::1]),
+    int64(
+        *(float64, CHANNELS, ROW, ROW, float32[:, :, ::1], float32[:, ::1]),
         *(uint8[::1], VECTOR, float32[::1]),
     )
 )
-def standardize(eps, x, y, moments, doubt, d, row):
-    """Write layer norms of channels, their means, 1/√w and Σ(x − mean)²/(n − 1), which is NaN if in doubt."""
+def standardize(eps, x, weight, bias, y, moments, doubt, d, row):
+    """Write layer norms of channels, their means, 1/√w and Σ(x − mean)²/(n − 1), which is NaN if in doubt.
+
+    Norms are multiplied by weights of channels, and biases are added, unless these are empty. Returned is how
+    much is in doubt: channels, and variances.
+    """
     samples, channels, length = x.shape
-    n = samples * length
+    n, in_doubt = samples * length, np.int64(0)
     for c in range(channels):
         for i in range(samples):
             for j in range(length):
                 d[i * length + j] = x[i, c, j]
         total, squares, share, least, greatest = deviations(True, eps, d)
         unlike = write_products(d, least, greatest, row)
+        if len(weight):
+            for j in range(n):
+                row[j] *= weight[c]
+        if len(bias):
+            for j in range(n):
+                row[j] += bias[c]
         for i in range(samples):
             for j in range(length):
                 y[i, c, j] = row[i * length + j]
@@ -185,6 +195,71 @@ def standardize(eps, x, y, moments, doubt, d, row):
         margin = 2 * share * squares + 2 * n * (total[0] / n * U) ** 2
         moments[2, c] = agreed((squares - margin) / (n - 1.0), (squares + margin) / (n - 1.0))
         doubt[c] = unlike or moments[0, c] != moments[0, c] or moments[1, c] != moments[1, c]
+        in_doubt += np.int64(doubt[c] != 0) + np.int64(moments[2, c] != moments[2, c])
+    return in_doubt
+
+
+@inlined
+def write_slope_factors(g, x, c, weight, mean, scale, h, y):
+    """Write h = g·weight and y = (x − mean)·scale of a channel; without weights g, and without means x."""
+    samples, _, length = x.shape
+    for i in range(samples):
+        for j in range(length):
+            h[i * length + j], y[i * length + j] = g[i, c, j], x[i, c, j]
+    if len(weight):
+        for j in range(len(h)):
+            h[j] *= weight[c]
+    if len(mean):
+        for j in range(len(y)):
+            y[j] = (y[j] - mean[c]) * scale[c]
+
+
+@inlined
+def sums_of(h, y, numbers):
+    """Return Σ h·y and Σ h, rounded, or NaN where that is in doubt."""
+    for j in range(len(h)):
+        numbers[j] = np.float64(h[j]) * np.float64(y[j])
+    product = np.float32(rounded(*sum_of(numbers), True))
+    widen(h, numbers)
+    return product, np.float32(rounded(*sum_of(numbers), True))
+
+
+SLOPES = CHANNELS, CHANNELS, ROW, ROW, ROW
+
+
+@jit(boolean(*SLOPES, float32[:, ::1], float32[::1], float32[::1], VECTOR))
+def slope_sums(g, x, weight, mean, scale, sums, h, y, numbers):
+    """Write Σ h·y, Σ h and, if there is room for them, Σ g·y and Σ g of each channel.
+
+    Sums are NaN where a rounding is in doubt; returned is whether one is.
+    """
+    doubt = False
+    samples, channels, length = x.shape
+    for c in range(channels):
+        write_slope_factors(g, x, c, weight, mean, scale, h, y)
+        sums[0, c], sums[1, c] = sums_of(h, y, numbers)
+        if len(sums) > 2:
+            for i in range(samples):
+                for j in range(length):
+                    h[i * length + j] = g[i, c, j]
+            sums[2, c], sums[3, c] = sums_of(h, y, numbers)
+        for k in range(len(sums)):
+            doubt |= sums[k, c] != sums[k, c]
+    return doubt
+
+
+@jit(void(*SLOPES, float32[:, ::1], float32[:, :, ::1], float32[::1], float32[::1]))
+def slopes(g, x, weight, mean, scale, sums, out, h, y):
+    """Write (h − Σ h/n − y·(Σ h·y/n))·scale, all operations rounded, from the sums."""
+    samples, channels, length = x.shape
+    n = np.float32(samples * length)
+    for c in range(channels):
+        write_slope_factors(g, x, c, weight, mean, scale, h, y)
+        product, total = sums[0, c] / n, sums[1, c] / n
+        for i in range(samples):
+            for j in range(length):
+                at = i * length + j
+                out[i, c, j] = ((h[at] - total) - y[at] * product) * scale[c]
 
 
 @jit(void(CHANNELS, CHANNELS, boolean, float32[::1], VECTOR))

@@ -22,6 +22,9 @@ LOOPS = "ozaki.rowwise.norms_numba"
 
 _FLOAT32 = np.dtype(np.float32)
 
+_NONE = np.empty(0, _FLOAT32)
+"""In place of weights, biases and means, where there are none."""
+
 
 class Standardized(NamedTuple):
     """(n, c, l) numbers y = (x − m)·r, and m, r and, if asked, Σ(x − m)²/(n·l − 1) of each channel."""
@@ -38,25 +41,11 @@ def standardized(x: Array, eps: float, variance: bool = False) -> Standardized:
     y has the bits of `ozaki.layer_norm`, and r those of what it computes in float64, rounded to the dtype; m
     and the variance are correctly rounded.
     """
-    loops = _loops(x)
     if len(x) == 1 and not variance and (rows := standardized_rows(x[0], eps)) is not None:
         return rows._replace(y=rows.y[None])
     if (found := standardized_channels(x, eps)) is not None:
         return found if variance else found._replace(variance=None)
-    if loops is None or not 0 <= eps < np.inf:
-        spread = var(x, (0, 2), ddof=1) if variance else None
-        return Standardized(*_exactly(x, eps), spread)
-    samples, channels, length = x.shape
-    y, moments, doubt = np.empty_like(x), np.empty((3, channels), x.dtype), np.empty(channels, np.uint8)
-    with quietly(x):
-        n = samples * length
-        loops.standardize(eps, x, y, moments, doubt, np.empty(n), np.empty(n, x.dtype))
-    mean, scale, spread = moments
-    if (doubtful := doubt != 0).any():
-        y[:, doubtful], mean[doubtful], scale[doubtful] = _exactly(x[:, doubtful], eps)
-    if variance and (again := np.isnan(spread)).any():
-        spread[again] = var(x[:, again], (0, 2), ddof=1)
-    return Standardized(y, mean, scale, spread if variance else None)
+    return Standardized(*_exactly(x, eps), var(x, (0, 2), ddof=1) if variance else None)
 
 
 def standardized_rows(
@@ -81,14 +70,32 @@ def standardized_channels(
     bias: Array | None = None,
     averages: Averages = NO_AVERAGES,
 ) -> Standardized | None:
-    """Return channels standardized, times their weights, plus their biases; None as `standardized_rows`.
+    """Return channels standardized, times their weights, plus their biases, each rounded.
 
-    Averages are moved: written to. All but x may be addresses of contiguous arrays.
+    Averages are moved: written to. On a GPU all but x may be addresses of contiguous arrays. None but for
+    contiguous float32 arrays, on a CPU with compiled code.
     """
-    if not _on_device(x):
+    if _on_device(x):
+        y, moments = standardized_cuda.standardize(x, eps, weight, bias, averages)
+        return Standardized(y, *moments)
+    loops = _loops(x)
+    if loops is None or not 0 <= eps < np.inf:
         return None
-    y, moments = standardized_cuda.standardize(x, eps, weight, bias, averages)
-    return Standardized(y, *moments)
+    (samples, channels, length), affine = x.shape, [_NONE if a is None else a for a in (weight, bias)]
+    y, moments, doubt = np.empty_like(x), np.empty((3, channels), x.dtype), np.empty(channels, np.uint8)
+    mean, scale, variance = moments
+    with quietly(x):
+        n = samples * length
+        if loops.standardize(eps, x, *affine, y, moments, doubt, np.empty(n), np.empty(n, x.dtype)):
+            some, again = doubt != 0, np.isnan(variance)
+            exact, mean[some], scale[some] = _exactly(x[:, some], eps)
+            exact = exact if weight is None else exact * weight[some, None]
+            y[:, some] = exact if bias is None else exact + bias[some, None]
+            variance[again] = var(x[:, again], (0, 2), ddof=1)
+        for average, now in (averages.mean, mean), (averages.variance, variance):
+            if average is not None:
+                average[...] = average * (1 - averages.share) + now * averages.share
+    return Standardized(y, mean, scale, variance)
 
 
 def channel_slopes(
@@ -97,12 +104,26 @@ def channel_slopes(
     """Return the derivatives of x, of weights, Σ g·y, and of biases, Σ g, for those of results, g.
 
     Of h = g·weight and y = (x − mean)·scale, or x itself where there are no means, that of x is (h − Σ h/n −
-    y·(Σ h·y/n))·scale, all operations rounded. All but g and x may be addresses of contiguous arrays. None as
-    `standardized_rows`.
+    y·(Σ h·y/n))·scale, all operations rounded. On a GPU all but g and x may be addresses of contiguous
+    arrays. None as `standardized_channels`.
     """
-    if not _on_device(g) or not _on_device(x):
+    if _on_device(g) and _on_device(x):
+        return standardized_cuda.slopes(g, x, weight, mean, scale)
+    loops = _loops(g) and _loops(x)
+    if loops is None:
         return None
-    return standardized_cuda.slopes(g, x, weight, mean, scale)
+    (samples, channels, length), given = x.shape, [_NONE if a is None else a for a in (weight, mean, scale)]
+    n, of_x = samples * length, np.empty_like(x)
+    total, rows = np.empty((2 if weight is None else 4, channels), x.dtype), np.empty((2, n), x.dtype)
+    with quietly(x):
+        if loops.slope_sums(g, x, *given, total, *rows, np.empty(n)):
+            some = np.isnan(total).any(0)
+            of_g, y, (w, m, r) = g[:, some], x[:, some], (a[some, None] if len(a) else None for a in given)
+            y = y if m is None else (y - m) * r
+            for pair, h in zip((total[:2], total[-2:]), (of_g if w is None else of_g * w, of_g), strict=True):
+                pair[:, some] = _summed(h, y), _summed(h, None)
+        loops.slopes(g, x, *given, total, of_x, *rows)
+    return of_x, *total[-2:]
 
 
 def _on_device(x: Array) -> bool:

@@ -148,7 +148,7 @@ def normalized(
     As `ozaki.rowwise.standardized`. Weights, biases and averages are of channels; averages are moved.
     """
     with stream_of(x):
-        if (found := _normalized_on_gpu(x, eps, weight, bias, averages)) is not None:
+        if (found := _normalized_at_once(x, eps, weight, bias, averages)) is not None:
             return found
         y, mean, scale, spread = standardized(array_of(x), eps, averages.variance is not None)
         result = _affine(x, tensor_of(y).contiguous(), weight, bias)
@@ -158,18 +158,23 @@ def normalized(
         return result, tensor_of(mean), tensor_of(scale)
 
 
-def _normalized_on_gpu(
+def _normalized_at_once(
     x: Tensor, eps: float, weight: Tensor | None, bias: Tensor | None, averages: Averages
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return the same by kernels, which move the averages, too; None for what they are not for."""
-    if x.is_cpu or not all(t is None or t.is_contiguous() for t in averages[:2]):
+    """Return the same by kernels or compiled code, which move averages, too; None for what is not theirs."""
+    if not all(t is None or (t.is_contiguous() and not t.is_neg()) for t in averages[:2]):
         return None
-    weight, bias = _contiguous(weight), _contiguous(bias)
-    moving = Averages(address_of(averages.mean), address_of(averages.variance), averages.share)
-    found = standardized_channels(array_of(x), eps, address_of(weight), address_of(bias), moving)
+    moved = Averages(_given(averages.mean), _given(averages.variance), averages.share)
+    affine = _given(_contiguous(weight)), _given(_contiguous(bias))
+    found = standardized_channels(array_of(x), eps, *affine, moved)
     if found is None:
         return None
     return tensor_of(found.y), tensor_of(found.mean), tensor_of(found.scale)
+
+
+def _given(t: Tensor | None) -> Any:
+    """Return a contiguous tensor as a GPU's kernels and compiled code take it: its address, or an array."""
+    return None if t is None else array_of(t) if t.is_cpu else address_of(t)
 
 
 def _contiguous(t: Tensor | None) -> Tensor | None:
@@ -208,13 +213,13 @@ def slope(h: Tensor, y: Tensor, scale: Tensor) -> Tensor:
 def _slopes(
     g: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor | None, scale: Tensor
 ) -> tuple[Tensor, ...] | None:
-    """Return the derivatives of `ozaki.rowwise.standardized.channel_slopes`, on a GPU."""
-    if g.is_cpu:
+    """Return the derivatives of `ozaki.rowwise.standardized.channel_slopes`; None for what is not theirs."""
+    if g.dtype is not torch.float32:
         return None
     with stream_of(g):
         of_channels = [_contiguous(t) for t in (weight, mean, scale)]
         arrays = [array_of(t.contiguous()) for t in (g, x)]
-        found = channel_slopes(*arrays, *map(address_of, of_channels))
+        found = channel_slopes(*arrays, *map(_given, of_channels))
         return None if found is None else tuple(map(tensor_of, found))
 
 

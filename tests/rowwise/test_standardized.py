@@ -9,7 +9,13 @@ import pytest
 from multiword.runtime.compiled import numpy_forms
 from ozaki.elementary.rounding import nearest
 from ozaki.rowwise import standardized as module
-from ozaki.rowwise.standardized import channel_sums, standardized
+from ozaki.rowwise.standardized import (
+    Averages,
+    channel_slopes,
+    channel_sums,
+    standardized,
+    standardized_channels,
+)
 from tests.rowwise.definitions import function, layer_norm, rounded
 
 SHAPES = (3, 4, 5), (1, 6, 8), (2, 3, 70), (40, 2, 7), (1, 3, 300), (16, 2, 1)
@@ -75,6 +81,68 @@ def test_sums(shape, kind):
     ]
 
 
+def of_channels(shape, count):
+    rng = np.random.default_rng(shape)
+    return rng.standard_normal((count, shape[1])).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["normal", "far", "wide", "integers"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_weights_biases_and_averages(shape, kind):
+    """Products, sums and averages are each rounded to float32."""
+    pytest.importorskip("numba")
+    x, (weight, bias, *old) = numbers(kind, shape), of_channels(shape, 4)
+    plain, share = standardized(x, 1e-5, variance=True), np.float32(0.1)
+    for given in ((weight, bias), (weight, None), (None, bias), (None, None)):
+        averages = [a.copy() for a in old]
+        found = standardized_channels(x, 1e-5, *given, Averages(*averages, 0.1))
+        expected = plain.y if given[0] is None else plain.y * weight[:, None]
+        expected = expected if given[1] is None else expected + bias[:, None]
+        assert found.y.tobytes() == expected.tobytes()
+        for a, before, now in zip(averages, old, (plain.mean, plain.variance), strict=True):
+            assert a.tobytes() == (before * np.float32(0.9) + now * share).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["normal", "wide", "integers"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("given", [(True, True), (True, False), (False, True), (False, False)])
+def test_slopes(shape, kind, given):
+    """All operations are rounded to float32, sums are exact; whether or not a rounding is in doubt."""
+    pytest.importorskip("numba")
+    x, g = numbers(kind, shape), numbers(kind, shape)[::-1].copy()
+    weight, mean, scale = of_channels(shape, 3)
+    if not given[0]:
+        weight = None
+    if not given[1]:
+        mean = None
+    with np.errstate(all="ignore"):
+        h = g if weight is None else g * weight[:, None]
+        y = x if mean is None else (x - mean[:, None]) * scale[:, None]
+        n, product, total = np.float32(x[:, 0].size), channel_sums(h, y), channel_sums(h)
+        of_x = ((h - (total / n)[:, None]) - y * (product / n)[:, None]) * scale[:, None]
+        expected = of_x, channel_sums(g, y), channel_sums(g)
+    found = [channel_slopes(g, x, weight, mean, scale)]
+    loops = module._loops(x)
+    with patch.object(module, "_loops", lambda _: DOUBTFUL_SUMS(loops)):
+        found.append(channel_slopes(g, x, weight, mean, scale))
+    for slopes in found:
+        for a, b in zip(slopes, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+            assert (np.signbit(a) == np.signbit(b))[~np.isnan(b)].all()
+
+
+class DOUBTFUL_SUMS:
+    """Loops that decide every second sum."""
+
+    def __init__(self, loops):
+        self.loops, self.slopes = loops, loops.slopes
+
+    def slope_sums(self, g, x, weight, mean, scale, sums, *scratch):
+        self.loops.slope_sums(g, x, weight, mean, scale, sums, *scratch)
+        sums[:, ::2] = np.nan
+        return True
+
+
 def test_no_number_is_left_to_chance():
     """A loop that leaves every channel in doubt, and one that leaves none, have the bits of NumPy's forms."""
     pytest.importorskip("numba")
@@ -96,9 +164,10 @@ class DOUBTFUL:
     """Loops that decide nothing."""
 
     @staticmethod
-    def standardize(eps, x, y, moments, doubt, d, row):
+    def standardize(eps, x, weight, bias, y, moments, doubt, d, row):
         y[...] = moments[...] = np.nan
         doubt[...] = 1
+        return len(doubt)
 
 
 def test_most_channels_are_decided_at_once():
