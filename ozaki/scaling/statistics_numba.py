@@ -21,6 +21,7 @@ from multiword.runtime.addresses import (
     read_single,
     singles_at,
     transpose,
+    transpose_singles,
     write_double,
 )
 from multiword.runtime.compiled import BIAS, POWERS
@@ -166,10 +167,15 @@ def copy_lines(at, row_step, inner_step, single, rows, inner, to, step_to, lines
             for h in range(inner):
                 line[h] = row[h]
     elif rows == LINES:  # which the compiler knows
-        whole = inner // BLOCK * BLOCK if row_step == 8 and step_to == 1 and not single else 0
+        itemsize = 4 if single else 8
+        whole = inner // BLOCK * BLOCK if row_step == itemsize and step_to == 1 else 0
         for h in range(0, whole, BLOCK):
             for i in range(0, LINES, BLOCK):
-                transpose(at + 8 * i + h * inner_step, inner_step, first + 8 * (i * step + h), 8 * step)
+                x, y = at + itemsize * i + h * inner_step, first + 8 * (i * step + h)
+                if single:
+                    transpose_singles(x, inner_step, y, 8 * step)
+                else:
+                    transpose(x, inner_step, y, 8 * step)
         for h in range(whole, inner):
             for i in range(LINES):
                 x = at + i * row_step + h * inner_step
