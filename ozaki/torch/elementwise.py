@@ -112,23 +112,30 @@ def _sinc(settings: Settings, x: Tensor) -> Tensor:
 
 _NATIVE = {
     (name, device == "CPU"): partial(
-        torch.library.get_kernel(f"aten::{name}.Tensor", device).call_boxed,
+        torch.library.get_kernel(f"aten::{name}", device).call_boxed,
         torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, device)),
     )
-    for name in ("add", "sub")
+    for name in ("add.Tensor", "sub.Tensor", "add.out", "sub.out")
     for device in (("CPU", "CUDA") if torch.version.cuda else ("CPU",))
 }
 """PyTorch's own sums and differences of tensors, by whether these are a CPU's: the mode replaces them."""
 
 
-def _plus(x: Tensor, y: Tensor) -> Tensor:
-    result: Tensor = _NATIVE["add", x.is_cpu](x, y)
-    return result
+def _plus(x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
+    """x + y, in `out` if that is given and of their shape."""
+    return _added("add", x, y, out)
 
 
-def _minus(x: Tensor, y: Tensor) -> Tensor:
-    result: Tensor = _NATIVE["sub", x.is_cpu](x, y)
-    return result
+def _minus(x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
+    return _added("sub", x, y, out)
+
+
+def _added(name: str, x: Tensor, y: Tensor, out: Tensor | None) -> Tensor:
+    if out is None or not x.shape == y.shape == out.shape:
+        result: Tensor = _NATIVE[f"{name}.Tensor", x.is_cpu](x, y)
+        return result
+    _NATIVE[f"{name}.out", x.is_cpu](x, y, out=out)
+    return out
 
 
 def _plus_multiple(sign: int, settings: Settings, x: Tensor, y: Any, *, alpha: float = 1) -> Tensor | None:
@@ -138,12 +145,16 @@ def _plus_multiple(sign: int, settings: Settings, x: Tensor, y: Any, *, alpha: f
     return (_plus if sign > 0 else _minus)(x, y * alpha)
 
 
-def _plus_product(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1) -> Tensor:
-    return _plus(x, (y if value == 1 else y * value) * z)
+def _plus_product(
+    settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1, in_place: bool = False
+) -> Tensor:
+    return _plus(x, (y if value == 1 else y * value) * z, x if in_place else None)
 
 
-def _plus_quotient(settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1) -> Tensor:
-    return _plus(x, (y if value == 1 else y * value) / z)
+def _plus_quotient(
+    settings: Settings, x: Tensor, y: Tensor, z: Tensor, *, value: float = 1, in_place: bool = False
+) -> Tensor:
+    return _plus(x, (y if value == 1 else y * value) / z, x if in_place else None)
 
 
 def _quotient(settings: Settings, x: Tensor, y: Tensor, *, rounding_mode: str | None = None) -> Tensor | None:
@@ -163,12 +174,12 @@ def _power(settings: Settings, x: Tensor, exponent: float) -> Tensor | None:
     return of_arrays(lambda a: apply("pow", a, float(exponent)), x)
 
 
-def _between(settings: Settings, x: Tensor, y: Tensor, weight: Any) -> Tensor | None:
+def _between(settings: Settings, x: Tensor, y: Tensor, weight: Any, *, in_place: bool = False) -> Tensor:
     """x + w·(y − x), or for w from 1/2 on y − (1 − w)·(y − x)."""
     if isinstance(weight, Tensor):
         return torch.where(weight.abs() < 0.5, x + (y - x) * weight, y - (y - x) * (1 - weight))
-    step = _minus(y, x)
-    return _plus(x, step * weight) if abs(weight) < 0.5 else _minus(y, step * (1 - weight))
+    step, out = _minus(y, x), x if in_place else None
+    return _plus(x, step * weight, out) if abs(weight) < 0.5 else _minus(y, step * (1 - weight), out)
 
 
 def _slope(name: str, settings: Settings, gradient: Tensor, x: Tensor) -> Tensor:
@@ -288,7 +299,13 @@ def _forms(name: str) -> tuple[str, ...]:
 ON_GPUS = {form for name in ("div.Tensor", "div.Tensor_mode") for form in _forms(name)}
 """Operators that are a CPU's own on a CPU."""
 
-_STEPWISE = {form: function for name, function in _CONTRACTED.items() for form in _forms(name)}
+_IN_PLACE = {
+    _forms(name)[1]: partial(_CONTRACTED[name], in_place=True)
+    for name in ("addcmul", "addcdiv", "lerp.Scalar")
+}
+"""Those of an optimizer's steps write to their argument what others copy there."""
+
+_STEPWISE = {form: function for name, function in _CONTRACTED.items() for form in _forms(name)} | _IN_PLACE
 STEPWISE = _STEPWISE.keys()
 """Operators that are made of PyTorch's own, step by step, and so for tensors of any real dtype."""
 

@@ -33,11 +33,11 @@ from ozaki.torch.settings import Settings
 
 
 def _dot(x: Tensor, y: Tensor, dim: Any, keepdim: bool = True) -> Tensor:
-    return of_arrays(lambda a, b: sums.dot(a, b, axis=dim, keepdims=keepdim), x, y)
+    return of_arrays(lambda a, b: sums.dot(a, b, dim, None, None, keepdim), x, y)
 
 
 def _sum(x: Tensor, dim: Any = None, keepdim: bool = True) -> Tensor:
-    return of_arrays(lambda a: sums.sum(a, dim, keepdims=keepdim), x)
+    return of_arrays(lambda a: sums.sum(a, dim, None, None, keepdim), x)
 
 
 # softmax ----------------------------------------------------------------------------------------------
@@ -46,7 +46,8 @@ def _sum(x: Tensor, dim: Any = None, keepdim: bool = True) -> Tensor:
 def _softmax(name: str, settings: Settings, x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
     if half_to_float or not x.dim():
         return None
-    return of_arrays(lambda a: getattr(rowwise, name)(a, dim), x)
+    function = getattr(rowwise, name)
+    return of_arrays(lambda a: function(a, dim), x)
 
 
 def _safe_softmax(settings: Settings, x: Tensor, dim: int, dtype: Any = None) -> Tensor | None:
@@ -84,18 +85,19 @@ def _log_softmax_slope(settings: Settings, g: Tensor, y: Tensor, dim: int, dtype
 def _layer_norm(
     settings: Settings, x: Tensor, shape: Sequence[int], weight: Any, bias: Any, eps: float
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    ends = [x.shape[-len(shape) :], *(t.shape for t in (weight, bias) if t is not None)]
-    if not shape or any(tuple(end) != tuple(shape) for end in ends):
+    own, last = x.shape, tuple(shape)
+    ends = [own[-len(last) :], *[t.shape for t in (weight, bias) if t is not None]]
+    if not last or {*ends} != {last}:
         return None
-    kept = *x.shape[: x.dim() - len(shape)], *[1] * len(shape)
-    found = normalized_rows(_as_channels(x, shape)[0], eps, weight, bias)
+    kept, channels = (*own[: -len(last)], *[1] * len(last)), _as_channels(x, last)
+    found = normalized_rows(channels[0], eps, weight, bias)
     if found is None:
-        y, mean, scale = normalized(_as_channels(x, shape), eps)
-        y = y.reshape(x.shape)
+        y, mean, scale = normalized(channels, eps)
+        y = y.reshape(own)
         y = y if weight is None else y * weight
         found = y if bias is None else y + bias, mean, scale
     y, mean, scale = found
-    return y.reshape(x.shape), mean.reshape(kept), scale.reshape(kept)
+    return y.reshape(own), mean.reshape(kept), scale.reshape(kept)
 
 
 def _layer_norm_slope(
@@ -142,12 +144,17 @@ def _add_at(places: Tensor, values: Tensor, total: ExactSum) -> None:
 
 
 def _sums_at(base: Array, places: Array, values: Array) -> Array:
+    return _sums_along(-1, base.reshape(-1), places, values).reshape(base.shape)
+
+
+def _sums_along(axis: int, base: Array, index: Array, values: Array) -> Array:
+    """Return the base with values added at an index along an axis, each number's sum rounded once."""
     xp, result = namespace(base), base.copy()
-    used, numbers = xp.unique(places, return_inverse=True)
-    flat = result.reshape(-1)
-    terms = xp.concatenate([flat[used], values])
+    used, numbers = xp.unique(index, return_inverse=True)
+    along = xp.moveaxis(result, axis, -1)
+    terms = xp.concatenate([along[..., used], xp.moveaxis(values, axis, -1)], -1)
     labels = xp.concatenate([xp.arange(len(used), dtype=np.int64), numbers.reshape(-1).astype(np.int64)])
-    flat[used] = group_sum(terms, labels, len(used))
+    along[..., used] = group_sum(terms, labels, len(used))
     return result
 
 
@@ -162,10 +169,10 @@ def _embedding_slope(
         return _sums_by_row(every, at, rows, padding)
     kept = at != padding
     values, at = every[kept], at[kept]
-    places = at[:, None] * columns + torch.arange(columns, device=g.device)
-    result = _added(g.new_zeros(rows, columns), places, values)
+    result = of_arrays(partial(_sums_along, 0), g.new_zeros(rows, columns), at, values)
     # What is looked up once for all samples has a gradient that is a sum over them.
     if settings.part is not None and indices.dim() and len(indices) == settings.part.samples:
+        places = at[:, None] * columns + torch.arange(columns, device=g.device)
         settings.note(result, partial(_add_at, places.reshape(-1), values.reshape(-1)), (g,))
     return result
 
@@ -185,10 +192,17 @@ def _index_add(
 ) -> Tensor | None:
     if not x.dim() or index.dim() != 1 or source.dim() != x.dim() or source.dtype is not x.dtype:
         return None
-    shape = [1] * x.dim()
-    shape[dim] = -1
-    at = torch.where(index < 0, index + x.shape[dim], index).reshape(shape).expand_as(source)
-    return _added(x, _places(x, dim, at), source if alpha == 1 else source * alpha)
+    if source.shape[dim] != len(index) or _without(source, dim) != _without(x, dim):
+        return None
+    at = torch.where(index < 0, index + x.shape[dim], index)
+    return of_arrays(partial(_sums_along, dim), x, at, source if alpha == 1 else source * alpha)
+
+
+def _without(x: Tensor, dim: int) -> list[int]:
+    """Return the lengths of all dimensions but one."""
+    sizes = list(x.shape)
+    del sizes[dim]
+    return sizes
 
 
 def _scatter_add(settings: Settings, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
@@ -243,17 +257,20 @@ def _spread(
     keepdim: bool = False,
 ) -> Tensor:
     ddof = 1 if correction is None else correction
-    return of_arrays(lambda a: function(a, _axes(dim, x), ddof=ddof, keepdims=keepdim), x)
+    return of_arrays(lambda a: function(a, _axes(dim, x), None, None, ddof, keepdim), x)
 
 
 def _spread_and_mean(function: Any, settings: Settings, x: Tensor, *given: Any, **options: Any) -> Any:
     spread = _spread(function, settings, x, *given, **options)
     dim, keepdim = (given or (options.get("dim"),))[0], options.get("keepdim", False)
-    return spread, of_arrays(lambda a: sums.mean(a, _axes(dim, x), keepdims=keepdim), x)
+    return spread, of_arrays(lambda a: sums.mean(a, _axes(dim, x), None, None, keepdim), x)
 
 
-def _axes(dim: Sequence[int] | None, x: Tensor) -> tuple[int, ...] | None:
-    return tuple(dim) if dim and x.dim() else None
+def _axes(dim: Sequence[int] | None, x: Tensor) -> int | tuple[int, ...] | None:
+    """Return what functions of arrays take for these dimensions: a number for one, in less time."""
+    if not dim or not x.dim():
+        return None
+    return dim[0] if len(dim) == 1 else tuple(dim)
 
 
 def _norm(
@@ -267,7 +284,7 @@ def _norm(
 ) -> Tensor | None:
     if ord != 2 or (dtype is not None and dtype is not x.dtype):
         return None
-    return of_arrays(lambda a: sums.norm(a, axis=_axes(dim, x), keepdims=keepdim), x)
+    return of_arrays(lambda a: sums.norm(a, None, _axes(dim, x), None, None, keepdim), x)
 
 
 def _cumsum(settings: Settings, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor | None:

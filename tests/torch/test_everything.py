@@ -248,6 +248,45 @@ def test_what_goes_to_one_place_is_summed_exactly():
             assert bits(table.grad) == bits(torch.zeros(7, 3).index_add(0, at, v))
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("at", [[], [2, 0, 2, -1, 2]])
+def test_additions_along_any_dimension(dim, at):
+    x, index = drawn(4, 5, 6).transpose(0, 1), torch.tensor(at, dtype=torch.int32)
+    source = drawn(*(len(at) if d == dim % 3 else n for d, n in enumerate(x.shape)), seed=1)
+    expected = np.moveaxis(x.double().numpy().copy(), dim, -1)
+    np.add.at(expected, (..., index.numpy()), np.moveaxis(source.double().numpy(), dim, -1))  # few bits
+    with everything():
+        found = x.index_add(dim, index, source), x.clone().index_add_(dim, index, source)
+        with pytest.raises((RuntimeError, IndexError)):
+            x.index_add(dim, index, drawn(2, 2, 2))
+    assert bits(*found) == [np.moveaxis(np.float32(expected), -1, dim).tobytes()] * 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y, z: (x.addcmul_, x.addcmul, (y, z), {"value": 0.3}),
+        lambda x, y, z: (x.addcmul_, x.addcmul, (x, x), {}),
+        lambda x, y, z: (x.addcdiv_, x.addcdiv, (y, z), {"value": -0.3}),
+        lambda x, y, z: (x.addcdiv_, x.addcdiv, (y[:1], z[:, :1]), {}),
+        lambda x, y, z: (x.lerp_, x.lerp, (y, 0.3), {}),
+        lambda x, y, z: (x.lerp_, x.lerp, (y, 0.7), {}),
+        lambda x, y, z: (x[0].lerp_, x[0].lerp, (x[1], 0.7), {}),
+    ],
+)
+def test_steps_in_place(call):
+    """What is written in place is what is returned otherwise, and the version of the tensor is another."""
+    x, y, z = (drawn(40, 50, seed=seed) for seed in range(3))
+    with everything():
+        write, compute, arguments, options = call(x, y, z)
+        expected, version, of = bits(compute(*arguments, **options)), x._version, write.__self__
+        assert write(*arguments, **options) is of
+        assert bits(of) == expected
+        assert x._version > version
+        with pytest.raises(RuntimeError):
+            x[0].clone().addcmul_(y, z)  # which has more rows
+
+
 class Block(torch.nn.Module):
     """A layer of a transformer, as anybody would write it."""
 
