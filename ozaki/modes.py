@@ -26,10 +26,8 @@ class Modes(Generic[M]):
 
     def __init__(self, name: str) -> None:
         self._entered: ContextVar[tuple[M, ...]] = ContextVar(name, default=())
-
-    def entered(self) -> tuple[M, ...]:
+        self.entered: Callable[[], tuple[M, ...]] = self._entered.get
         """Return those entered here, the innermost last; modes that have ended may remain among them."""
-        return self._entered.get()
 
     def enter(self, mode: M) -> None:
         """Make this the innermost mode of the context."""

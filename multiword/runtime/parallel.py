@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -241,9 +241,8 @@ def thread_count() -> int:
     return max(1, min(limits))
 
 
-def at_most(threads: int) -> Within[int]:
-    """Return a context in which this thread hands work to no more than so many threads, itself among them."""
-    return _most.within(threads)
+at_most: Callable[[int], Within[int]] = partial(Within, _most)
+"""Return a context in which this thread hands work to no more than so many threads, itself among them."""
 
 
 def _cores() -> int:

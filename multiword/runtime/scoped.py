@@ -30,6 +30,8 @@ class Scoped(threading.local, Generic[T]):
 class Within(Generic[T]):
     """The context. (A generator takes twice as long.)"""
 
+    __slots__ = ("_before", "_scoped", "_value")
+
     def __init__(self, scoped: Scoped[T], value: T) -> None:
         self._scoped, self._value = scoped, value
 

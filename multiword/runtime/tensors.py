@@ -18,9 +18,9 @@ from multiword.runtime.parallel import at_most
 
 def array_of(tensor: Any) -> Array:
     """Return a NumPy or CuPy array in a tensor's memory; conjugate and negative views are written out."""
-    torch = sys.modules["torch"]
-    if tensor.dtype is torch.bfloat16:
-        return array_of(tensor.detach().resolve_neg().view(torch.int16)).view(ml_dtypes.bfloat16)
+    if tensor.dtype is sys.modules["torch"].bfloat16:
+        bits = tensor.detach().resolve_neg().view(sys.modules["torch"].int16)
+        return array_of(bits).view(ml_dtypes.bfloat16)
     if tensor.is_cpu:  # several times faster to ask than its device's type
         return tensor.numpy(force=True)  # "force" detaches and resolves; on a CPU it copies nothing else
     if tensor.is_conj() or tensor.is_neg():
@@ -46,7 +46,9 @@ def tensor_of(array: Any) -> Any:
     torch = sys.modules["torch"]
     if array.itemsize == 2 and array.dtype == ml_dtypes.bfloat16:  # which takes a microsecond to compare
         return tensor_of(array.view(np.int16)).view(torch.bfloat16)
-    if isinstance(array, np.ndarray | np.generic):
+    if isinstance(array, np.ndarray):
+        return torch.from_numpy(array)
+    if isinstance(array, np.generic):
         return torch.from_numpy(np.asarray(array))
     dtype, memory = _torch_dtype(array.dtype), array.data.mem
     if not isinstance(memory, _result_memory()) or memory.tensor.dtype is not dtype:

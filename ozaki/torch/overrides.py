@@ -147,31 +147,39 @@ def _replaced(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
     compute, operator, tensors = _OF_EVERYTHING[name], _operator(name), _tensors(name)
     in_place, stepwise = name.partition(".")[0].endswith("_"), name in elementwise.STEPWISE
     promoted = operator in elementwise.UNARY and not in_place
+    target = "grad_input" if name.endswith(".grad_input") else "out"
 
     def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
         arguments = _wrapped(arguments, tensors)
         first, settings = arguments[0], active()
         if settings is None or not settings.everything:
             return otherwise(keys, *arguments, **options)
-        if promoted and not (first.is_floating_point() or first.is_complex()):
-            first = first.to(torch.get_default_dtype())
+        dtype = first.dtype
+        if promoted and not (dtype.is_floating_point or dtype.is_complex):
+            dtype = torch.get_default_dtype()
+            first = first.to(dtype)
             arguments = (first, *arguments[1:])
-        if not first.is_floating_point() or not (stepwise or first.dtype in settings.dtypes):
+        if not dtype.is_floating_point or not (stepwise or dtype in settings.dtypes):
             return otherwise(keys, *arguments, **options)
-        given = {k: v for k, v in options.items() if k not in ("out", "grad_input")}
+        given, out = options, None
+        if options and target in options:
+            given = options.copy()
+            out = given.pop(target)
         result = compute(settings, *arguments, **given)
         if result is None:
             return otherwise(keys, *arguments, **options)
         settings.count(operator)
         if in_place:
             return _written(settings, first, result)
-        return delivered(result, options.get("out", options.get("grad_input")))
+        return result if out is None else delivered(result, out)
 
     return kernel
 
 
 def _written(settings: Settings, first: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return a tensor with a result copied into it, which is what was noted of the result."""
+    if result is first:  # written as it was computed
+        return first
     terms = settings.part and settings.part.notes.terms(result)
     first.copy_(result)
     return settings.note(first, terms) if terms else first
@@ -293,12 +301,12 @@ def _kernel(
     always = name in products.KERNELS
     halves = key in _DEVICES and (always or name in reductions.KERNELS)
 
-    def replaced(settings: Settings, dtype: torch.dtype) -> bool:
-        return dtype in settings.dtypes or (halves and dtype in settings.halves)
-
     def kernel(keys: Any, first: torch.Tensor, *arguments: Any, **options: Any) -> Any:
-        settings = active()
-        if settings is not None and replaced(settings, first.dtype):
+        settings, dtype = active(), first.dtype
+        replaced = settings is not None and (
+            dtype in settings.dtypes or (halves and dtype in settings.halves)
+        )
+        if settings is not None and replaced:
             result = compute(settings, first, *arguments, **options)
             if result is not None:
                 if counted:
@@ -307,16 +315,16 @@ def _kernel(
         if settings is None or not (first.is_floating_point() or first.is_complex()):
             return native.call_boxed(keys, first, *arguments, **options)
         refused = (product or varying) and settings.strict
-        ours = counted and replaced(settings, first.dtype) and (settings.everything or always)
+        ours = counted and replaced and (settings.everything or always)
         if refused and not ours:
-            raise RuntimeError(_refused(operator, first.dtype, settings))
+            raise RuntimeError(_refused(operator, dtype, settings))
         result = native.call_boxed(keys, first, *arguments, **options)  # or PyTorch's error
         if ours and _has_empty((first, *arguments)):
             return result
         if refused:
-            raise RuntimeError(_refused(operator, first.dtype, settings))
+            raise RuntimeError(_refused(operator, dtype, settings))
         if product:
-            settings.count_native(operator, first.dtype)
+            settings.count_native(operator, dtype)
         elif varying:
             settings.count_varying(operator)
         return result

@@ -41,7 +41,7 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
         result = tensor_of(multiplied(settings, a.conj() if conjugate else a, b))
     if settings.part is not None and out is None and a.dim() == b.dim() > 1:
         settings.note(result, partial(_add_products, a, b), (a, b), summed=a.dim() == 2)
-    return delivered(result, out)
+    return result if out is None else delivered(result, out)
 
 
 def _add_products(a: Tensor, b: Tensor, total: ExactSum) -> None:
@@ -112,10 +112,13 @@ def multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     dtype, target = a.dtype, HALVES.get(a.dtype)
     if target is not None and not _is_read_as_it_is(a, b):  # float32 holds it, and the numbers of the result
         a, b = a.float(), b.float()
-    left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
-    right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
-    result = multiplied_arrays(left, right, settings.request(left, target))
-    result = result if b.dim() > 1 else result.reshape(a.shape[:-1])
+    left, right = array_of(a), array_of(b)
+    if right.ndim > 1:
+        result = multiplied_arrays(left, right, settings.request(left, target))
+    else:
+        rows = left if left.ndim > 1 else left[None]
+        result = multiplied_arrays(rows, right[:, None], settings.request(left, target))
+        result = result.reshape(left.shape[:-1])
     return result if target is None or result.itemsize == 2 else _as_half(result, dtype)
 
 
@@ -155,9 +158,10 @@ def _multiplied(left: Array, right: Array, request: Request) -> Array:
 
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:
     """Return whether these are the two factors of a product, alike and of shapes that fit."""
-    if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.size(-1) != b.size(1 if of == "bmm" else 0):
+    rows, columns = a.shape, b.shape
+    if (len(rows), len(columns)) != _DIMENSIONS[of] or rows[-1] != columns[1 if of == "bmm" else 0]:
         return False
-    return _alike(a, b) and (of != "bmm" or a.size(0) == b.size(0))
+    return _alike(a, b) and (of != "bmm" or rows[0] == columns[0])
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -167,16 +171,17 @@ def _alike(a: Tensor, b: Tensor) -> bool:
 
 def addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:
     """Return whether a tensor can be added to a product of a shape."""
-    if not _alike(c, like):
-        return False
-    if in_place or c.shape == shape:
-        return c.shape == shape
-    pairs = zip(reversed(c.shape), reversed(shape), strict=False)
-    return c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs)
+    own = c.shape
+    if own == shape or in_place:
+        return own == shape and _alike(c, like)
+    pairs = zip(reversed(own), reversed(shape), strict=False)
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in pairs) and _alike(c, like)
 
 
 def scales(like: Tensor, *factors: complex) -> bool:
     """Return whether the factors are numbers of the dtype, rounded if need be."""
+    if {*map(type, factors)} == {int} and {*factors} <= {0, 1}:  # nearly always
+        return True
     if like.dtype is torch.int64:
         return all(isinstance(x, int) and -(2**63) <= x < 2**63 for x in factors)
     largest = torch.finfo(like.dtype).max

@@ -29,24 +29,34 @@ def _reduced(
     dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor | None:
-    target = dtype or (x.dtype if out is None else out.dtype)
-    ndim = max(x.dim(), 1)  # a number has an axis to PyTorch
-    axes = {d % ndim for d in dim if -ndim <= d < ndim} if dim else set[int]()
+    own = x.dtype
+    target = dtype or (own if out is None else out.dtype)
+    axes = _axes(dim, x.dim()) if dim else ()
     replaced = target in settings.halves or (target in settings.dtypes and target in DTYPES)
-    if not settings.sums or not replaced or len(axes) < len(dim or ()):
+    if not settings.sums or not replaced or axes is None:
         return None
     if out is not None and out.dtype is not target:
         return None
-    if x.is_complex() and not target.is_complex:
+    if target is not own and own.is_complex and not target.is_complex:
         return None
     with stream_of(x):
-        axis = tuple(axes) if axes and x.dim() else None
-        own = None if target is x.dtype else numpy_dtype(target)  # which takes longer to look at
-        result = tensor_of(reduce(array_of(x), axis, own, keepdims=keepdim))
-    if settings.part is not None and out is None and reduce is sums.sum and x.dtype is target:
-        over = axes or set(range(x.dim()))
+        a = array_of(x)
+        # In their places, and one axis as a number, options take the function less time to look at.
+        axis = None if len(axes) in (0, a.ndim) or not a.ndim else axes[0] if len(axes) == 1 else axes
+        result = tensor_of(reduce(a, axis, None if target is own else numpy_dtype(target), None, keepdim))
+    if settings.part is not None and out is None and reduce is sums.sum and own is target:
+        over = axes or range(x.dim())
         settings.note(result, partial(_add_elements, x, over), (x,), summed=0 in over)
-    return delivered(result, out)
+    return result if out is None else delivered(result, out)
+
+
+def _axes(dim: Sequence[int], ndim: int) -> tuple[int, ...] | None:
+    """Return dimensions as axes from 0 on; None if one is not there, or twice."""
+    ndim = ndim or 1  # a number has an axis to PyTorch
+    if len(dim) == 1:  # most often
+        return (dim[0] % ndim,) if -ndim <= dim[0] < ndim else None
+    axes = tuple([d % ndim for d in dim if -ndim <= d < ndim])
+    return axes if len(dim) == len(axes) == len({*axes}) else None
 
 
 def _add_elements(x: Tensor, axes: Iterable[int], total: ExactSum) -> None:

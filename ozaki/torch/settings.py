@@ -18,7 +18,7 @@ import torch
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
-from ozaki.modes import Modes, innermost
+from ozaki.modes import Modes
 from ozaki.product.request import Request, forced
 from ozaki.torch.notes import AddTerms, Part
 
@@ -111,25 +111,21 @@ _is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch
 def enter(settings: Settings) -> None:
     """Make these the settings of the context."""
     _modes.enter(settings)
-    _here()
+    active()
 
 
 def leave(settings: Settings) -> None:
     """End these settings in every context; the innermost of those still open holds from now on."""
     _modes.leave(settings)
-    _here()
+    active()
 
 
 def active() -> Settings | None:
-    """Return the settings that hold here: of the innermost open mode, or None outside of all modes."""
-    return innermost(_here())
+    """Return the settings that hold here: of the innermost open mode, or None outside of all modes.
 
-
-def _here() -> tuple[Settings, ...]:
-    """Return the modes of this context, after those of the caller whose backward pass this thread computes.
-
-    What PyTorch carries is (thread, modes of its caller, modes of its own). It is brought up to date here,
-    that is with every product, since a task that is resumed says nothing.
+    The modes of this context come after those of the caller whose backward pass this thread computes. What
+    PyTorch carries is (thread, modes of its caller, modes of its own). It is brought up to date here, that is
+    with every operator, since a task that is resumed says nothing.
     """
     entered, here = _modes.entered(), threading.get_ident()
     thread, outer, carried = _get(_KEY) if _is_set(_KEY) else (here, (), ())
@@ -137,7 +133,10 @@ def _here() -> tuple[Settings, ...]:
         outer, carried = outer + carried, ()
     if carried != entered:
         _carry((here, outer, entered))
-    return outer + entered if outer else entered
+    for settings in reversed(outer + entered if outer else entered):
+        if settings.is_open:
+            return settings
+    return None
 
 
 def _carry(modes: tuple[int, tuple[Settings, ...], tuple[Settings, ...]]) -> None:
