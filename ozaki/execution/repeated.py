@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import NoneType
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -37,14 +37,19 @@ _known: dict[tuple[Any, ...], cache.Question] = {}
 _signatures: dict[tuple[Any, ...], Signature] = {}
 """By layout of NumPy's arrays: the signature of such a product."""
 
+_NOT_GIVEN = ...
+"""In place of an accuracy: None is one to some functions, and an error to others."""
+
+_NAMED = str, NoneType, EllipsisType
+
 
 def product_of_numpy(multiply: Callable[..., Any], a: np.ndarray, b: np.ndarray, options: Any) -> Any:
     """Return multiply(a, b, **options), of two arrays of NumPy's.
 
     Only calls of matrices and vectors, with an accuracy at most, are known.
     """
-    of_a, of_b, accuracy = a.shape, b.shape, options.get("accuracy")
-    if not options.keys() <= {"accuracy"} or type(accuracy) not in (str, NoneType):
+    of_a, of_b, accuracy = a.shape, b.shape, options.get("accuracy", _NOT_GIVEN)
+    if not options.keys() <= {"accuracy"} or not isinstance(accuracy, _NAMED):
         return multiply(a, b, **options)
     layout = multiply.__name__, accuracy, of_a, of_b, a.dtype, b.dtype, compiling()
     known = _signatures.get(layout)
@@ -103,15 +108,15 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
         return None
     if forced.value is not None:
         return None
-    named = isinstance(options.get("accuracy"), str | NoneType)
-    usual = named and options.keys() <= {"accuracy", "out", "request"}
+    accuracy = options.get("accuracy", _NOT_GIVEN)
+    usual = options.keys() <= {"accuracy", "out", "request"} and isinstance(accuracy, _NAMED)
     if not usual:
         return None
     x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()
     if not device == x.device_id == y.device_id:
         return None
     of_a, of_b = (a.dtype, a.shape, a.strides, x.ptr % 16), (b.dtype, b.shape, b.strides, y.ptr % 16)
-    return name, options.get("accuracy"), options.get("request"), (threading.get_ident(), device), of_a, of_b
+    return name, accuracy, options.get("request"), (threading.get_ident(), device), of_a, of_b
 
 
 def _answered(question: cache.Question, a: Any, b: Any, out: Array | None) -> Array | None:

@@ -78,7 +78,8 @@ def bidiagonalize(a: Array) -> tuple[np.ndarray, np.ndarray, Reflectors, Reflect
         two_sided_cuda.bidiagonalize(a, d, e, *q, *p)
         return d.get(), e.get(), q, p
     if (form := compiled(FORM)) is not None:
-        form.bidiagonalize(dtype.char)(a, d, e, *q, *p, *np.empty((2, n), dtype), np.empty(n))
+        scratch = np.empty((1, n), dtype), np.empty(n, dtype), np.empty(n)
+        form.bidiagonalize(dtype.char)(a, d, e, *q, *p, *scratch)
         return d, e, q, p
     for k in range(n):
         v, d[k], tau = reflector(a[k:, k].copy())

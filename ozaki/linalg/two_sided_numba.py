@@ -10,8 +10,8 @@ _LINE = float64[::1]
 tridiagonalize = for_numbers(lambda x: void(x[:, ::1], _LINE, _LINE, x[:, ::1], *[x[::1]] * 4, _LINE))(
     two_sided.tridiagonalize
 )
-bidiagonalize = for_numbers(
-    lambda x: void(x[:, ::1], _LINE, _LINE, *[x[:, ::1], x[::1]] * 2, x[::1], x[::1], _LINE)
-)(two_sided.bidiagonalize)
+bidiagonalize = for_numbers(lambda x: void(x[:, ::1], _LINE, _LINE, *[x[:, ::1], x[::1]] * 3, _LINE))(
+    two_sided.bidiagonalize
+)
 
 ON_DEMAND = for_all_numbers(tridiagonalize, bidiagonalize)

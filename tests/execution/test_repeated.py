@@ -91,6 +91,18 @@ def test_calls_that_are_not_known():
     assert not repeated._signatures
 
 
+def test_errors_are_those_of_a_first_call():
+    a, b = np.ones((2, 5, 5))
+    for _ in range(2):
+        ozaki.accurate_dgemm(a, b)
+        ozaki.matmul(a, b)
+    assert len(repeated._signatures) == 2
+    for accuracy in ("", None, "fp65", 0):
+        with pytest.raises(ValueError, match="accuracy"):
+            ozaki.accurate_dgemm(a, b, accuracy=accuracy)
+    assert same(ozaki.matmul(a, b, accuracy=None), ozaki.matmul(a, b))
+
+
 def test_an_executor_that_is_named_runs_a_known_layout():
     a, b = np.ones((4, 4)), np.ones((4, 4))
     expected = ozaki.matmul(a, b)

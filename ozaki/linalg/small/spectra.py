@@ -166,7 +166,7 @@ def bidiagonal(r, d, e, left, right, lines, terms, squares):
         for j in across(len(r)):
             left[i, j] = 0
             right[i, j] = 0
-    bidiagonalize(r, d, e, left, lines[0], right, lines[1], lines[2], terms, squares)
+    bidiagonalize(r, d, e, left, lines[0], right, lines[1], terms, lines[2], squares)
 
 
 @text

@@ -65,7 +65,7 @@ def subtract(target, row, factor):
 
 
 @text
-def bidiagonalize(a, d, e, left, left_taus, right, right_taus, sums, rows, squares):
+def bidiagonalize(a, d, e, left, left_taus, right, right_taus, rows, sums, squares):
     """A column and a row at every step, by which one thread each reflects the other rows."""
     n = len(a)
     for k in range(n):

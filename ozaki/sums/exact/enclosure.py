@@ -14,7 +14,7 @@ import numpy as np
 
 from multiword.formats import Format
 from multiword.rounding import product_error, two_sum
-from multiword.runtime.arrays import namespace
+from multiword.runtime.arrays import is_cupy, namespace
 
 _LARGEST_INTEGER = 1 << 53  # integers up to this are float64 numbers
 _REACH = 900  # bits below the first digit that may matter
@@ -71,7 +71,7 @@ class Enclosure:
     def scaled(self, exponent: np.ndarray) -> Enclosure:
         """In other units, in which they are neither huge nor tiny."""
         shift = self.exponent - exponent
-        if np.max(np.abs(shift), initial=0) < _POWERS:  # products take a fourth of the time
+        if not is_cupy(shift) and np.max(np.abs(shift), initial=0) < _POWERS:  # a fourth of the time
             power = np.ldexp(1.0, shift)
             high, low, error = self.high * power, self.low * power, self.error * power
         else:
