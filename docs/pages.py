@@ -3,6 +3,7 @@
 import re
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -46,8 +47,22 @@ def on_page_markdown(markdown, **_):
     >>> on_page_markdown("```python\\n>>> 1\\n1\\n```")
     '```pycon\\n>>> 1\\n1\\n```'
     """
-    markdown = with_records(markdown)
+    markdown = with_homes(with_records(markdown))
     return re.sub(r"^```(?:python|\{\.python \.gpu\})\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+
+
+def with_homes(markdown):
+    """Return a page of the reference that asks for functions, and not for modules of their names.
+
+    >>> with_homes("::: ozaki.sparse.linalg.cg")
+    '::: ozaki.sparse.linalg.cg.cg'
+    """
+
+    def home(asked):
+        name = asked[1]
+        return f"::: {name}.{name.rpartition('.')[2]}" if find_spec(name) else asked[0]
+
+    return re.sub(r"^::: (\S+\.\S+)$", home, markdown, flags=re.MULTILINE)
 
 
 def with_records(markdown):

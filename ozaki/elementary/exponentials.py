@@ -80,7 +80,7 @@ def exp2(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("exp2", x, out=out, where=where)
 
 
-# 2**-150 is half way between two float32 numbers: a text of no number of bits would decide it.
+# 2**-150 is half way between two float32 numbers: no bound decides it, and integers take their time.
 @function(-1076.0, 1025.0, above(1025.0), below(-1076.0, 0.0), at(-150.0, 2.0**-150))
 def _exp2(m, x):
     """2**x."""

@@ -97,7 +97,12 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, pair: Pair, out: Array) -> Outcome:
-        """Write the product, or the (s, m, n) products of a stack, to `out`, contiguous memory."""
+        """Write the product, or the (s, m, n) products of a stack, to `out`, contiguous memory.
+
+        Numbers are of each of the four dtypes, wherever `refuses` says nothing else, Inf and NaN are among
+        them, and results may overflow: they are rounded to the request's target, to Inf if need be. What
+        numbers do not allow is declined.
+        """
 
 
 def no_compiled_code(signature: Signature) -> str | None:

@@ -98,7 +98,10 @@ def foreseen(pair: Pair) -> tuple[str, dict[str, str]]:
 
 
 def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> None:
-    """Write the product, or those of a stack, to `out`; whoever has `declined` is not asked again."""
+    """Write the product, or those of a stack, to `out`; whoever has `declined` is not asked again.
+
+    `Steps`, the last, takes every single product: the loop ends only for one that is asked for by name.
+    """
     if noted.value is not None:
         noted.value.append(pair)
     for executor in chosen(pair.signature):
@@ -118,7 +121,7 @@ def run(pair: Pair, out: Array, declined: tuple[type[Executor], ...] = ()) -> No
 
 
 def run_again(pair: Pair, signature: Signature, out: Array) -> None:
-    """Do what `run` does, for a pair of a known signature."""
+    """Do what `run` does, for a single product of a known signature that no executor was named for."""
     first = chosen(signature)[0]
     outcome, declined = _outcome_of(first, pair, out), (type(first),)
     if isinstance(outcome, Declined) and not finished(outcome, pair, out, declined):

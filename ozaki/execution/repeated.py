@@ -46,7 +46,8 @@ _NAMED = str, NoneType, EllipsisType
 def product_of_numpy(multiply: Callable[..., Any], a: np.ndarray, b: np.ndarray, options: Any) -> Any:
     """Return multiply(a, b, **options), of two arrays of NumPy's.
 
-    Only calls of matrices and vectors, with an accuracy at most, are known.
+    Only calls of matrices and vectors, with an accuracy at most, are known. To executors on a CPU shapes and
+    dtypes are all of a layout: they take numbers wherever these lie.
     """
     of_a, of_b, accuracy = a.shape, b.shape, options.get("accuracy", _NOT_GIVEN)
     if not options.keys() <= {"accuracy"} or not isinstance(accuracy, _NAMED):
@@ -54,7 +55,8 @@ def product_of_numpy(multiply: Callable[..., Any], a: np.ndarray, b: np.ndarray,
     layout = multiply.__name__, accuracy, of_a, of_b, a.dtype, b.dtype, compiling()
     known = _signatures.get(layout)
     if known is not None and is_default() and forced.value is None:
-        rows, columns = a if len(of_a) == 2 else a[None], b if len(of_b) == 2 else b[:, None]
+        rows = a if len(of_a) == 2 else a[None]
+        columns = b if len(of_b) == 2 else b[:, None]
         pair = Pair.of(Factor(rows, 0), Factor(columns, 1), known.request)
         if not pair.symmetric:
             result = new_result(pair)
@@ -71,7 +73,7 @@ def product_of_numpy(multiply: Callable[..., Any], a: np.ndarray, b: np.ndarray,
 
 
 def _is_all(pair: Pair, a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether a product of two arrays is that of a pair, as they are."""
+    """Return whether a product of two matrices or vectors is that of a pair, of their own memory."""
     if not 0 < a.ndim < 3 > b.ndim > 0 or pair.symmetric or pair.request.executor is not None:
         return False
     return all(

@@ -202,7 +202,7 @@ class ExactSum:
         """
         x = self._exact(values, "values")
         if not self.shape:
-            raise ValueError("groups need an accumulator with an axis: ExactSum(dtype, num_groups)")
+            raise ValueError("groups need an accumulator with an axis: ExactSum(dtype, shape=num_groups)")
         index = label_vector(labels, self.shape[-1])
         check_labels(index, self.shape[-1])
         check_same_device(values=x, labels=index)
@@ -540,7 +540,8 @@ class ExactSum:
         x = self._exact(array, name)
         lead = x.ndim - len(self.shape)
         if lead < 0 or x.shape[lead:] != self.shape:
-            raise ValueError(f"{name} must have shape (..., *{self.shape}), got {x.shape}")
+            ends = ", ".join(map(str, ("...", *self.shape)))
+            raise ValueError(f"{name} must have shape ({ends}), got {x.shape}")
         return x
 
     def _compacted(self) -> Superaccumulator:

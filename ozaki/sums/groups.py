@@ -224,7 +224,10 @@ def labelled(
     index = label_vector(labels, groups)
     check_same_device(**{name: x, "labels": index})
     if not x.ndim or x.shape[-1] != index.size:
-        raise ValueError(f"{name} must have shape (..., {index.size}), as many as labels, got {x.shape}")
+        remedy = f": give {name}.T" if x.ndim == 2 and len(x) == index.size else ""
+        raise ValueError(
+            f"{name} must have shape (..., {index.size}), as many as labels, got {x.shape}{remedy}"
+        )
     return x, index, (*x.shape[:-1], groups)
 
 

@@ -131,6 +131,11 @@ OTHERS = {
     "mish": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (800.0, 800.0)],
     "elu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -1.0), (3.0, 3.0)],
 }
+"""Special values of functions that NumPy lacks."""
+
+
+def test_functions_that_numpy_lacks_have_special_values_here():
+    assert {name for name in NAMES if not hasattr(np, name)} == set(OTHERS), "write them to OTHERS"
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))

@@ -44,10 +44,12 @@ def by(name, multiply, *arguments, **options):
 @cells(shape=SHAPES, dtype=FACES, accuracy=ACCURACIES)
 def test_every_executor_gives_the_bits_of_steps(shape, dtype, accuracy):
     taken = set()
-    for kind in ("uniform", "wide6", "sparse", "graded", "cancelling", "subnormal"):
+    for kind in ("uniform", "wide6", "sparse", "graded", "cancelling", "subnormal", "overflowing"):
         if kind == "cancelling" and shape[1] % 2:
             continue
-        a, b = in_dtype(*matrices(kind, *shape), dtype)
+        a, b = in_dtype(*matrices("uniform" if kind == "overflowing" else kind, *shape), dtype)
+        if kind == "overflowing":
+            a, b = (x * x.dtype.type(np.sqrt(np.finfo(x.dtype).max)) * 2 for x in (a, b))
         expected = by("steps", FACES[dtype], a, b, accuracy=accuracy)
         for name in NAMES:
             if name != "definition" or np.prod(shape) <= SLOW:
