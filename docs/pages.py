@@ -3,13 +3,14 @@
 import re
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from multiword.public import RECORDS
 from ozaki.public import PUBLIC
+
+ROOT = Path(__file__).parents[1]
 
 FRONT_ENDS = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 """Modules of forms of functions of `ozaki`, without records of their own, which may lack what they need."""
@@ -60,7 +61,8 @@ def with_homes(markdown):
 
     def home(asked):
         name = asked[1]
-        return f"::: {name}.{name.rpartition('.')[2]}" if find_spec(name) else asked[0]
+        is_module = ROOT.joinpath(*name.split(".")).with_suffix(".py").exists()
+        return f"::: {name}.{name.rpartition('.')[2]}" if is_module else asked[0]
 
     return re.sub(r"^::: (\S+\.\S+)$", home, markdown, flags=re.MULTILINE)
 
