@@ -157,7 +157,7 @@ def test_products_of_two_sparse_matrices():
 
 def test_products_in_a_callers_graph_are_refused():
     cupy, sparse = pytest.importorskip("cupy"), pytest.importorskip("cupyx.scipy.sparse")
-    with cupy.cuda.Stream(non_blocking=True) as stream:  # where the operands are made, too: nothing else waits
+    with cupy.cuda.Stream(non_blocking=True) as stream:  # which nothing else waits for
         a, x = sparse.csr_matrix(laplacian(5)), cupy.ones(25)
         expected = ozaki.matmul(a, x)
         stream.begin_capture()
