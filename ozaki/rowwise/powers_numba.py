@@ -69,7 +69,12 @@ def sum_of(row, sums, cells):
 
 @jit(float64(ROW, float64, TABLE, *SCRATCH), inner=True)
 def logarithm_of(x, largest, row, sums, cells, flag):
-    """Return log Σ e**(x − largest), of which the first power of the largest number is left out: it is 1."""
+    """Return log Σ e**(x − largest), or NaN where that is in doubt, and where the largest number is NaN.
+
+    The first power of the largest number is left out of the sum: it is 1.
+    """
+    if largest != largest:
+        return np.nan
     for j in range(len(x)):
         if x[j] == largest:
             row[0, j] = 0.0
@@ -96,9 +101,7 @@ def log_softmax(x, largest, powers, sums, cells, flag, out, doubt):
     """As `softmax`, for its logarithm."""
     left = 0
     for i in range(len(x)):
-        less = np.nan
-        if largest[i] == largest[i]:
-            less = logarithm_of(x[i], largest[i], powers[i : i + 1], sums, cells, flag)
+        less = logarithm_of(x[i], largest[i], powers[i : i + 1], sums, cells, flag)
         doubt[i] = less != less
         left += doubt[i]
         for j in range(x.shape[1]):
@@ -111,9 +114,7 @@ def logsumexp(x, largest, powers, sums, cells, flag, out, doubt):
     """As `softmax`, for the logarithm of the sum, one result a row."""
     left = 0
     for i in range(len(x)):
-        more = np.nan
-        if largest[i] == largest[i]:
-            more = logarithm_of(x[i], largest[i], powers[i : i + 1], sums, cells, flag)
+        more = logarithm_of(x[i], largest[i], powers[i : i + 1], sums, cells, flag)
         doubt[i] = more != more
         left += doubt[i]
         out[i, 0] = largest[i] + more
