@@ -27,13 +27,14 @@ def backward_source(team, given=True):
     return source("standardized_slopes.cu", team, WEIGHT=given)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("source_of", [forward_source, backward_source])
-@pytest.mark.parametrize("team", [32, 256])
-def test_compiles_without_contraction(team, source_of):
-    for architecture in (ARCHITECTURE, *OTHERS) if team == 256 else (ARCHITECTURE,):
-        text = source_of(team)
-        ptx = compile_kernel(text, (f"--gpu-architecture={architecture}", *OPTIONS))
-        assert set(FLUSHING.findall(ptx)) <= {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"}
+@pytest.mark.parametrize(
+    ("architecture", "team"), [(ARCHITECTURE, 256), *zip(OTHERS, (32, 256), strict=True)]
+)
+def test_compiles_without_contraction(architecture, team, source_of):
+    ptx = compile_kernel(source_of(team), (f"--gpu-architecture={architecture}", *OPTIONS))
+    assert set(FLUSHING.findall(ptx)) <= {"rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64"}
 
 
 def numbers(rng, shape):
