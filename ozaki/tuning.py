@@ -277,9 +277,6 @@ DECIDED_BY_INTEGERS = 32
 """Arguments of a function that integers decide, in some 0.1 ms each, before its longer text is loaded or
 compiled, which takes from 0.03 to 0.5 s."""
 
-FEW_ARGUMENTS = 4096
-"""Numbers of a contiguous array that go straight to the compiled loop: threads would not pay."""
-
 VERY_FEW_ARGUMENTS = 1024
 """Numbers that are evaluated a second time where one is undecided, as one in some thousand is: to note every
 time which ones are takes half a microsecond, for memory."""
@@ -296,6 +293,9 @@ along the first axis take 0.7 to 0.85 of the time, harmonic means 0.65 (AVX-512,
 
 DERIVATIVE_BLOCK = 1 << 15
 """Arguments that go through a derivative's formula together: 2.8 to 1.8 ms for 98,304 of gelu (one core)."""
+
+LONGEST_ALONE = 4096
+"""Numbers of one row that the compiled softmax of float64 takes: the steps of a longer one are shared out."""
 
 SHORT_ROW = 32
 """Rows of fewer numbers are transposed first: NumPy reduces the first axis of many columns faster."""

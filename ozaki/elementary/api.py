@@ -27,11 +27,11 @@ from multiword.runtime.arrays import (
 from multiword.runtime.floats import is_default
 from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import anywhere
-from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_few
+from multiword.tuning import ALONE_ELEMENTS
+from ozaki.elementary.evaluate import by_integers, evaluate, evaluate_alone
 from ozaki.elementary.real_numbers import OF_REAL
 from ozaki.elementary.record import FUNCTIONS, PARTS
 from ozaki.rounding.conversion import joined
-from ozaki.tuning import FEW_ARGUMENTS
 
 FORMATS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 """The dtypes of results, and their formats."""
@@ -49,24 +49,38 @@ def float_of(dtype: np.dtype) -> str:
 def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> Any:
     """Return a function's values of arrays that broadcast; arguments as those of NumPy's ufuncs.
 
-    Few numbers that lie in memory as a compiled loop takes them go there at once: what is checked, converted
-    and shared out for others takes several times as long.
+    What one thread computes of numbers that lie in memory as a compiled loop takes them goes there at once:
+    what is checked, converted and shared out for others takes as long as ten thousand numbers.
     """
-    if out is not None or where is not True or not is_default():
+    if where is not True or not is_default():
         return _applied(name, x, out, where)
-    first, last = x[0], x[-1]  # the same of one argument
-    if type(first) is np.ndarray and ((kind := first.dtype) is _FLOAT64 or kind is _FLOAT32):
-        if name in OF_REAL:
-            return OF_REAL[name](first)[()]
-        few = first.flags.carray and 0 < first.size <= FEW_ARGUMENTS
-        if few and (last is first or _is_like(last, kind, first.shape)):
-            return evaluate_few(name, x)
+    first = x[0]
+    if out is None and name in OF_REAL and type(first) is np.ndarray and first.dtype in (_FLOAT32, _FLOAT64):
+        return OF_REAL[name](first)[()]
+    if name not in OF_REAL and _lie_well(x, out):
+        return evaluate_alone(name, x, out)
+    if out is not None:
+        return _applied(name, x, out, where)
     if is_cupy(first):
         values = _of_vectors(name, x)
         return _applied(name, x, out, where) if values is None else values
     if arrays := _alike(x):
-        return OF_REAL[name](arrays[0])[()] if name in OF_REAL else evaluate_few(name, arrays)
+        return OF_REAL[name](arrays[0])[()] if name in OF_REAL else evaluate_alone(name, arrays)
     return _applied(name, x, out, where)
+
+
+def _lie_well(x: Sequence[Any], out: Any) -> bool:
+    """Return whether a compiled loop takes arrays of NumPy's as they are, alone, and may write to `out`."""
+    first, last = x[0], x[-1]  # the same of one argument
+    if type(first) is not np.ndarray or not ((kind := first.dtype) is _FLOAT64 or kind is _FLOAT32):
+        return False
+    if not (first.flags.carray and 0 < first.size <= ALONE_ELEMENTS):
+        return False
+    if not (last is first or _is_like(last, kind, first.shape)):
+        return False
+    if out is None or (out is first and last is first):
+        return True
+    return _is_like(out, kind, first.shape) and not any(np.may_share_memory(a, out) for a in x)
 
 
 def _is_like(x: Any, kind: np.dtype, shape: tuple[int, ...]) -> bool:
@@ -81,7 +95,7 @@ def _alike(x: Sequence[Any]) -> list[np.ndarray]:
     for a in arrays:
         if type(a) is not np.ndarray or not ((kind := a.dtype) is _FLOAT64 or kind is _FLOAT32):
             return []
-        if kind is not first.dtype or not 0 < a.size <= FEW_ARGUMENTS:
+        if kind is not first.dtype or not 0 < a.size <= ALONE_ELEMENTS:
             return []
         if not (a.flags.c_contiguous or a.ndim == 1):
             return []

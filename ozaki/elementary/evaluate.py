@@ -47,24 +47,25 @@ def evaluate(
     over_rows(work, len(out), 1, compiled_block(len(out)))
 
 
-def evaluate_few(name: str, x: Sequence[np.ndarray]) -> Any:
-    """Return a function's values of up to FEW_ARGUMENTS numbers, in contiguous arrays of one shape.
+def evaluate_alone(name: str, x: Sequence[np.ndarray], out: np.ndarray | None = None) -> Any:
+    """Return a function's values of up to ALONE_ELEMENTS numbers, in contiguous arrays of one shape.
 
-    Of fewer it is counted how many are undecided, none mostly; which ones are is asked a second time.
+    They are written to `out`, if it is given, which is another such array, or the first argument. Of very few
+    numbers it is counted how many are undecided, none mostly; which ones are is asked a second time.
     """
     first = x[0]
-    result = out = np.empty(first.shape, first.dtype)
+    result = values = np.empty(first.shape, first.dtype) if out is None else out
     if first.ndim != 1:
-        x, out = [a.reshape(-1) for a in x], out.reshape(-1)
-    run, very_few = _run_of_few(name, first.itemsize == 4), first.size <= VERY_FEW_ARGUMENTS
-    undecided = _UNREAD if very_few else np.empty(len(out), np.uint8)
-    # Faster than run(*x, out, undecided).
-    if run(x[0], out, undecided) if len(x) == 1 else run(x[0], x[1], out, undecided):
+        x, values = [a.reshape(-1) for a in x], values.reshape(-1)
+    run, very_few = _run_alone(name, first.itemsize == 4), out is None and first.size <= VERY_FEW_ARGUMENTS
+    undecided = _UNREAD if very_few else np.empty(len(values), np.uint8)
+    # Faster than run(*x, values, undecided).
+    if run(x[0], values, undecided) if len(x) == 1 else run(x[0], x[1], values, undecided):
         if very_few:
-            _evaluate(name, run, x, out, decide)
+            _evaluate(name, run, x, values, decide)
         else:
-            _decide_rest(name, x, out, undecided, decide)
-    return result if first.ndim else result[()]
+            _decide_rest(name, x, values, undecided, decide)
+    return result if first.ndim or out is not None else result[()]
 
 
 _UNREAD = np.empty(VERY_FEW_ARGUMENTS, np.uint8)
@@ -122,7 +123,7 @@ def _run(name: str, of_single: bool, last: bool = False) -> Run:
 
 
 @cached_form
-def _run_of_few(name: str, of_single: bool) -> Run:
+def _run_alone(name: str, of_single: bool) -> Run:
     """Return the same for arguments of which all is known that a compiled loop is told by its signature."""
     run: Any = _run(name, of_single)
     return run if compiled("ozaki.elementary.loops_numba") is None else run.unchecked()

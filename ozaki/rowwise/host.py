@@ -14,7 +14,7 @@ from multiword.runtime.compiled import cached_form, compiled
 from multiword.runtime.parallel import compiled_block, over_rows
 from ozaki.elementary.evaluate import decide
 from ozaki.sums.exact.rows import LANES
-from ozaki.tuning import FEW_ARGUMENTS, MOST_ENCLOSED, SHORT_ROW
+from ozaki.tuning import LONGEST_ALONE, MOST_ENCLOSED, SHORT_ROW
 
 REDUCED, AFFINE = ("logsumexp", "inverse_deviation"), ("layer_norm", "rms_norm")
 """Functions with one result a row, and those that take a weight and a bias."""
@@ -62,7 +62,7 @@ def run(
 def _of_doubles(kind: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None] | None:
     """The same of float64 rows: None of short ones, and of long ones, whose numbers are shared out."""
     count, n = rows.shape
-    usual = n <= FEW_ARGUMENTS if count == 1 else SHORT_ROW <= n <= MOST_ENCLOSED
+    usual = n <= LONGEST_ALONE if count == 1 else SHORT_ROW <= n <= MOST_ENCLOSED
     if not usual or kind not in POWERS or (loops := _loops_of_powers(kind)) is None:
         return None
     if count > 1 and abs(rows.strides[1]) > abs(rows.strides[0]):  # columns

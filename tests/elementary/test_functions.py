@@ -238,12 +238,37 @@ def test_layouts_out_and_where():
     assert ozaki.exp(np.empty((0, 3))).shape == (0, 3)
 
 
-def test_undecided_arguments_in_place():
-    """More of them than integers decide, and in every block."""
-    x = np.tile([-744.5, 1.0], 1 << 15)
+@pytest.mark.parametrize("count", [2, 2000, 1 << 16])
+def test_undecided_arguments_in_place(count):
+    """More of them than integers decide, and in every block; of few numbers, too."""
+    x = np.tile([-744.5, 1.0], count // 2)
     expected = ozaki.exp(np.array([-744.5, 1.0]))
-    ozaki.exp(x, out=x)
-    assert (x.reshape(-1, 2) == expected).all()
+    out = np.empty_like(x)
+    for target in (out, x):
+        assert ozaki.exp(x, out=target) is target
+        assert (target.reshape(-1, 2) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("processor", "told", "quick"),
+    [
+        ("GenuineIntel", "Not affected\n", True),
+        ("GenuineIntel", "Mitigation: Microcode\n", False),
+        ("GenuineIntel", None, False),
+        ("AuthenticAMD", "Not affected\n", False),
+    ],
+)
+def test_gathers_are_taken_where_they_are_quick(processor, told, quick, tmp_path, monkeypatch):
+    loops = pytest.importorskip("ozaki.elementary.loops_numba")
+    for name, text in (("_PROCESSOR", f"vendor_id\t: {processor}\n"), ("_DOWNFALL", told)):
+        monkeypatch.setattr(loops, name, tmp_path / name)
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    loops._gathers_are_quick.cache_clear()
+    try:
+        assert loops._gathers_are_quick() is quick
+    finally:
+        loops._gathers_are_quick.cache_clear()
 
 
 def test_dtypes():
