@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
-from numba import extending, float32, float64, int64, types, uint8, uint64, void
+from numba import extending, float32, float64, int32, int64, types, uint8, uint64, void
 from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
@@ -104,6 +104,26 @@ def _array(kind: Any, number: ir.Type, size: int) -> Any:
 doubles_at, singles_at = _array(DOUBLES, F64, 8), _array(SINGLES, F32, 4)
 to_doubles_at = _array(WRITTEN, F64, 8)
 bytes_at, longs_at, words_at = _array(BYTES, I8, 1), _array(LONGS, I64, 8), _array(WORDS, I64, 8)
+
+
+def _matrix(kind: Any, number: ir.Type, size: int) -> Any:
+    """A function that returns as many numbers from an address on as rows of so many columns have."""
+
+    @instruction(kind[:, ::1](int64, int64, int64))
+    def lines_at(context: Any, builder: ir.IRBuilder, address: Any, rows: Any, columns: Any) -> ir.Value:
+        array = make_array(kind[:, ::1])(context, builder)
+        data, itemsize = builder.inttoptr(address, number.as_pointer()), ir.Constant(I64, size)
+        strides = [builder.mul(columns, itemsize), itemsize]
+        populate_array(array, data, [rows, columns], strides, itemsize, None)
+        return array._getvalue()
+
+    return lines_at
+
+
+lines_at, lines_of_longs_at, lines_of_ints_at = (
+    _matrix(*one) for one in ((float64, F64, 8), (int64, I64, 8), (int32, I32, 4))
+)
+"""Scratch memory as matrices: numba takes several times as long to compile a `reshape`, and a `view`."""
 
 
 def on_stack(count: int) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 from numba.extending import register_jitable
 
+from multiword.runtime.addresses import lines_at
 from multiword.runtime.jit import jit
 from ozaki.execution.in_floats import ROWS, TERMS
 from ozaki.execution.in_floats_numba import (
@@ -113,13 +114,12 @@ def needed(k, rows, columns):
 def cut(memory, k, rows, columns):
     """Return scratch memory for lines, for sums, and for the scaled columns."""
     lines, sums, left = sizes(k, rows, columns)
-    first = lines[0] * lines[1]
-    second = first + sums[0] * sums[1]
-    last = second + left[0] * left[1]
+    at = memory.ctypes.data
+    then = at + 8 * lines[0] * lines[1]
     return (
-        memory[:first].reshape(lines),
-        memory[first:second].reshape(sums),
-        memory[second:last].reshape(left),
+        lines_at(at, lines[0], lines[1]),
+        lines_at(then, sums[0], sums[1]),
+        lines_at(then + 8 * sums[0] * sums[1], left[0], left[1]),
     )
 
 

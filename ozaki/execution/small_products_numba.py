@@ -9,7 +9,13 @@ from functools import lru_cache
 import numpy as np
 from numba import boolean, float64, int8, int32, int64, types, uint64, void
 
-from multiword.runtime.addresses import doubles_at, words_at
+from multiword.runtime.addresses import (
+    doubles_at,
+    lines_at,
+    lines_of_ints_at,
+    lines_of_longs_at,
+    words_at,
+)
 from multiword.runtime.jit import jit
 from ozaki.certificate.counting_numba import MARGIN, SUMS, count, counted_bits
 from ozaki.certificate.pairwise_numba import largest_error, row_bounds, truncate
@@ -38,16 +44,17 @@ def needed_by_stack(m, k, n):
     return OF_STATISTICS + needed(k, n, m) + (m + n) * (2 * k + 4 + (6 + len(LEVELS)) // 2)
 
 
-@jit(types.Tuple((float64[:, :, ::1], LONGS, INTS, LINE))(LINE, int64, int64), inner=True)
+@jit(types.Tuple((LINES, LINES, LONGS, INTS, LINE))(LINE, int64, int64), inner=True)
 def cut_scratch(memory, rows, k):
-    """Return scratch memory for numbers, for wide and narrow integers of all rows, and for the rest."""
-    of_numbers, of_wide = 2 * rows * k, 4 * rows
-    of_narrow, rest = (6 + len(LEVELS)) // 2 * rows, memory[of_numbers + of_wide :]
+    """Return scratch memory: two of rows, for wide and narrow integers of all rows, and for the rest."""
+    of_row, of_wide, of_narrow = rows * k, 4 * rows, (6 + len(LEVELS)) // 2 * rows
+    at = memory.ctypes.data
     return (
-        memory[:of_numbers].reshape((2, rows, k)),
-        memory[of_numbers : of_numbers + of_wide].view(np.int64).reshape((4, rows)),
-        rest[:of_narrow].view(np.int32)[: (5 + len(LEVELS)) * rows].reshape((5 + len(LEVELS), rows)),
-        rest[of_narrow:],
+        lines_at(at, rows, k),
+        lines_at(at + 8 * of_row, rows, k),
+        lines_of_longs_at(at + 16 * of_row, 4, rows),
+        lines_of_ints_at(at + 16 * of_row + 8 * of_wide, 5 + len(LEVELS), rows),
+        memory[2 * of_row + of_wide + of_narrow :],
     )
 
 
@@ -213,7 +220,7 @@ def measure(left, right, limits, counted, width, x, wide, narrow, memory):
         statistics_of_row(doubles_at(x[i].ctypes.data, k), i, *sums, words)
     if width:
         return (0.0 if take_width(narrow[0], width, narrow[1], narrow[2]) else np.inf), 1.0
-    reached = memory[: 2 * OCTAVES].reshape((2, OCTAVES))
+    reached = lines_at(memory.ctypes.data, 2, OCTAVES)
     return count(*sums, k, 0, m, m, n, limits, narrow[1], narrow[2], reached)
 
 
@@ -245,8 +252,8 @@ def multiply_stack(left, right, limits, of_pairs, bits, width, single, out, outc
     memory : scratch memory of `needed_by_stack(m, k, n)` numbers.
     """
     m, worst = left.shape[1], np.int64(WRITTEN)
-    numbers, wide, narrow, rest = cut_scratch(memory, m + right.shape[1], left.shape[2])
-    x, scratch = numbers[0], (numbers[0], wide, narrow, rest)
+    x, _, wide, narrow, rest = cut_scratch(memory, m + right.shape[1], left.shape[2])
+    scratch = x, wide, narrow, rest
     for s in range(left.shape[0]):
         if outcomes[s] == WRITTEN:
             continue
@@ -271,10 +278,10 @@ def multiply_by_pairs(left, right, limits, of_pairs, bits, width, single, out, o
     Few programs have any, and compiling this takes as long as the rest.
     """
     m, worst = left.shape[1], np.int64(WRITTEN)
-    numbers, wide, narrow, rest = cut_scratch(memory, m + right.shape[1], left.shape[2])
-    x, totals = numbers[0], wide[3].view(np.float64)
+    x, magnitudes, wide, narrow, rest = cut_scratch(memory, m + right.shape[1], left.shape[2])
+    totals = wide[3].view(np.float64)
     words = rest[2 * OCTAVES : OF_STATISTICS].view(np.uint64)
-    sums, scratch = (narrow[0], wide[0], wide[1], narrow[5:]), (numbers[1], totals, narrow[3:5])
+    sums, scratch = (narrow[0], wide[0], wide[1], narrow[5:]), (magnitudes, totals, narrow[3:5])
     for s in range(left.shape[0]):
         if outcomes[s] == UNDECIDED:
             to = out[s * m : (s + 1) * m]
