@@ -60,3 +60,10 @@ def test_arguments_of_one_parameter_are_one_axis(tmp_path, monkeypatch):
     items = [Item({"x": i, "y": i}) for i in range(6)]
     shares.mark_others(items)
     assert [item.slow for item in items] == [False, True] * 3
+
+
+def test_seconds_are_those_of_tests_that_are_there():
+    """A file that is moved would lose its shares, and be run whole."""
+    for file, tests in json.loads(shares.SECONDS.read_text()).items():
+        text = (shares.SECONDS.parents[1] / file).read_text()
+        assert [t for t in tests if f"def {t.rpartition('::')[2]}(" not in text] == [], file

@@ -38,6 +38,7 @@ using std::max;
 using std::min;
 #define __device__
 #define __global__
+#define __constant__ static const
 #define __forceinline__
 #define __noinline__
 #define __shared__ static
