@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -207,15 +208,15 @@ def device_function(
 
     near : the tables that it is given, after the value, with these columns of each.
     """
-    near = near or {}
-    tables = "".join(_table(f"{name}_{key}", table) for key, table in program.trace.tables.items())
+    printed = _Printed(name, near or {})
     parameters = "".join(f"double {x}, " for x in "xy"[: program.arguments])
-    given = "".join(f", const double* {key}" for key in near)
-    body = "\n  ".join(
-        f"{_C[v.kind]} v{v.index} = {_expression(v, name, near)};" for v in program.trace.values
+    given = "".join(f", const double* {key}" for key in printed.near)
+    body = "\n  ".join(f"{_C[v.kind]} v{v.index} = {printed.expression(v)};" for v in program.trace.values)
+    result, undecided = (
+        printed.operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True)
     )
-    result, undecided = (_operand(x, k) for x, k in zip(program.results, (FLOAT, BOOLEAN), strict=True))
-    return f"""{tables}
+    tables = "".join(_table(f"{name}_{key}", table) for key, table in program.trace.tables.items())
+    return f"""{tables}{printed.constants_in_cuda()}
 __device__ {inline} bool {name}({parameters}double& value{given}) {{
   {body}
   value = {result};
@@ -244,31 +245,54 @@ def _table(name: str, table: np.ndarray) -> str:
     return f"__device__ const double {name}[{table.size}] = {{{numbers}}};\n"
 
 
-def _expression(value: Value, function: str, near: dict[str, list[int]]) -> str:
-    op, args = value.op, value.args
-    if op == "argument":
-        return "xy"[args[0]]
-    if op == "take":
-        name, row, column = args
-        if name in near:
-            return f"{name}[{_operand(row, INTEGER)} * {_stride(near[name])} + {near[name].index(column)}]"
-        width = value.trace.tables[name].shape[1]
-        return f"{function}_{name}[{_operand(row, INTEGER)} * {width} + {column}]"
-    if op == "where":
-        condition, a, b = args
-        return f"{_operand(condition, BOOLEAN)} ? {_operand(a, value.kind)} : {_operand(b, value.kind)}"
-    kind = next((x.kind for x in args if isinstance(x, Value)), value.kind)
-    operands = [_operand(x, kind) for x in args]
-    if op == "shl":
-        return f"(long long)((unsigned long long){operands[0]} << {operands[1]})"
-    if op in _CALLS:
-        return f"{_CALLS[op]}({', '.join(operands)})"
-    return f"{operands[0]} {_SIGNS[op]} {operands[1]}"
+class _Printed:
+    """The operations of a text of that name in CUDA, and the constants that they read."""
 
+    def __init__(self, name: str, near: dict[str, list[int]]) -> None:
+        self.name, self.near = name, near
+        self._constants: dict[float, int] = {}
 
-def _operand(x: Any, kind: str) -> str:
-    if isinstance(x, Value):
-        return f"v{x.index}"
-    if kind == FLOAT:
-        return literal(float(x))
-    return f"{int(x)}LL" if kind == INTEGER else str(bool(x)).lower()
+    def expression(self, value: Value) -> str:
+        op, args = value.op, value.args
+        if op == "argument":
+            return "xy"[args[0]]
+        if op == "take":
+            name, row, column = args
+            if name in self.near:
+                place = f"{_stride(self.near[name])} + {self.near[name].index(column)}"
+                return f"{name}[{self.operand(row, INTEGER)} * {place}]"
+            width = value.trace.tables[name].shape[1]
+            return f"{self.name}_{name}[{self.operand(row, INTEGER)} * {width} + {column}]"
+        if op == "where":
+            condition, a, b = args
+            a, b = (self.operand(x, value.kind) for x in (a, b))
+            return f"{self.operand(condition, BOOLEAN)} ? {a} : {b}"
+        kind = next((x.kind for x in args if isinstance(x, Value)), value.kind)
+        operands = [self.operand(x, kind) for x in args]
+        if op == "shl":
+            return f"(long long)((unsigned long long){operands[0]} << {operands[1]})"
+        if op in _CALLS:
+            return f"{_CALLS[op]}({', '.join(operands)})"
+        return f"{operands[0]} {_SIGNS[op]} {operands[1]}"
+
+    def operand(self, x: Any, kind: str) -> str:
+        if isinstance(x, Value):
+            return f"v{x.index}"
+        if kind == FLOAT:
+            return self._number(float(x))
+        return f"{int(x)}LL" if kind == INTEGER else str(bool(x)).lower()
+
+    def _number(self, x: float) -> str:
+        """Return a number as an operand.
+
+        One whose lower half is 0 is a part of an instruction. Two instructions would write another to
+        registers, every time: it is read from constant memory, which takes none.
+        """
+        if not isfinite(x) or not int(np.float64(x).view(np.int64)) & 0xFFFFFFFF:
+            return literal(x)
+        return f"{self.name}_constants[{self._constants.setdefault(x, len(self._constants))}]"
+
+    def constants_in_cuda(self) -> str:
+        """Return what the lines read, to be printed before them."""
+        numbers = ", ".join(map(literal, self._constants))
+        return f"__constant__ double {self.name}_constants[] = {{{numbers}}};" if numbers else ""
