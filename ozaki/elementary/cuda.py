@@ -47,8 +47,11 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|",
 _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _CALLS = {"fma": "__fma_rn", "sqrt": "__dsqrt_rn", "abs": "fabs", "single": "single"}
 _CALLS |= {"bits": "__double_as_longlong", "unbits": "__longlong_as_double", "neg": "-", "not": "!"}
+_CALLS |= {name: name for name in ("near_inverse", "near_inverse_root")}
 
-HEADER = f"""{expanded(Path(__file__).parents[1] / "rounding" / "conversion.cuh")}
+INVERSES = expanded(Path(__file__).with_name("inverses.cuh"))
+
+HEADER = f"""{expanded(Path(__file__).parents[1] / "rounding" / "conversion.cuh")}{INVERSES}
 __device__ double single(double x) {{ return widened(narrowed(x)); }}
 """
 
@@ -237,7 +240,7 @@ def device_functions(**texts: str) -> str:
     )
     fraction = int(tables.constant("ln2", 1100) * 2**1024)
     words = (f"{fraction >> 64 * i & (1 << 64) - 1:#x}ull" for i in range(16))
-    return "".join(functions) + f"#define LOG_2_WORDS {', '.join(words)}\n"
+    return INVERSES + "".join(functions) + f"#define LOG_2_WORDS {', '.join(words)}\n"
 
 
 def _table(name: str, table: np.ndarray) -> str:

@@ -2,7 +2,8 @@
 
 A text is straight-line arithmetic. On NumPy arrays it is its own definition. On `Value`s it leaves a `Trace`,
 from which a compiled loop (`loops_numba`) and a CUDA kernel (`cuda`) are made. All three take the same IEEE
-operations in the same order, and nothing is contracted, so they have the same bits.
+operations in the same order, and nothing is contracted, so they have the same bits; but for `near_inverse`
+and `near_inverse_root`, whose last bits no result shows.
 """
 
 from __future__ import annotations
@@ -87,6 +88,28 @@ def sqrt(x: Any) -> Any:
     """Return the square root, correctly rounded."""
     trace = _trace_of(x)
     return trace.value(FLOAT, "sqrt", x) if trace else np.sqrt(x)
+
+
+def near_inverse(x: Any) -> Any:
+    """Return 1/x of a normal number, to NEAR bits: the others are a machine's own.
+
+    Only what is small beside a result is multiplied by it, so that they are far below what rounding looks at.
+    A GPU divides in a third of the time then.
+    """
+    trace = _trace_of(x)
+    return trace.value(FLOAT, "near_inverse", x) if trace else 1.0 / x
+
+
+def near_inverse_root(x: Any) -> Any:
+    """Return 1/√x of a normal number, to NEAR_ROOT bits, as `near_inverse`.
+
+    Where asinh(x) is small, it is what a root near 1 has beyond 1.
+    """
+    trace = _trace_of(x)
+    return trace.value(FLOAT, "near_inverse_root", x) if trace else 1.0 / np.sqrt(x)
+
+
+NEAR, NEAR_ROOT = 38, 48
 
 
 def single(x: Any) -> Any:

@@ -100,7 +100,7 @@ class Number:
         other = self.words.number(other)
         if not self.words.pairs:
             return Number(self.words, self.hi / other.hi)
-        inverse = 1.0 / other.hi
+        inverse = values.near_inverse(other.hi) if self.words.near else 1.0 / other.hi
         q = self.hi * inverse
         rest = fma(-q, other.hi, self.hi)
         if self.lo is not None:
@@ -114,13 +114,18 @@ class Number:
 
     def sqrt(self) -> Number:
         """Return the square root of a positive number, or of 0."""
-        s = values.sqrt(self.hi)
         if not self.words.pairs:
-            return Number(self.words, s)
+            return Number(self.words, values.sqrt(self.hi))
+        if self.words.near:
+            inverse = values.near_inverse_root(where(self.hi == 0.0, 1.0, self.hi))
+            s = self.hi * inverse
+        else:
+            s = values.sqrt(self.hi)
+            inverse = 1.0 / where(s == 0.0, 1.0, s)
         rest = fma(-s, s, self.hi)
         if self.lo is not None:
             rest = rest + self.lo
-        return Number(self.words, *ordered_sum(s, rest / where(s == 0.0, 1.0, s + s)))
+        return Number(self.words, *ordered_sum(s, rest * (inverse * 0.5)))
 
     def plus_product(self, a: Number, b: Number) -> Number:
         """Return self + a·b for |a·b| <= |self|/2, or self = 0; the words may overlap (`tidy`).
@@ -152,6 +157,8 @@ class Words:
 
     def __init__(self, bits: int) -> None:
         self.bits, self.pairs = bits, bits > 50
+        # A quotient and a root that are known to so many bits are to twice as many by what they leave.
+        self.near = self.pairs and bits < 2 * values.NEAR
 
     def number(self, x: Any, lo: Any = None) -> Number:
         """Return a float64 value, a sum of two, or an exact constant as a number."""

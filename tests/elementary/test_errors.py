@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from ozaki.elementary import values
 from ozaki.elementary.cores import Machine
 from ozaki.elementary.equations import EQUATIONS
 from ozaki.elementary.evaluate import _run
@@ -65,8 +66,21 @@ def exact_parts(number, e, count):
     ]
 
 
-@pytest.mark.parametrize(("of_single", "last"), [(True, False), (False, False), (False, True)])
+@pytest.fixture
+def near_inverses(request, monkeypatch):
+    """Inverses that are wrong by as much as is allowed, in one direction or the other."""
+    off, off_root = (1 + request.param * 2.0**-bits for bits in (values.NEAR, values.NEAR_ROOT))
+    monkeypatch.setattr(values, "near_inverse", lambda x: off / x)
+    monkeypatch.setattr(values, "near_inverse_root", lambda x: off_root / np.sqrt(x))
+
+
+@pytest.mark.parametrize(
+    ("of_single", "last", "near_inverses"),
+    [(True, False, 0), (False, False, 1), (False, False, -1), (False, True, 0)],
+    indirect=["near_inverses"],
+)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.usefixtures("near_inverses")
 def test_errors(name, of_single, last):
     function, x = FUNCTIONS[name], arguments(name, of_single)
     m = Machine(LAST if last else FIRST[of_single])

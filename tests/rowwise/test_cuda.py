@@ -64,6 +64,9 @@ static double __hiloint2double(int high, int low) {
 static float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 static double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 static double __dsqrt_rn(double x) { return sqrt(x); }
+static double rcp(double x) { return 1 / x; }
+static double rsqrt(double x) { return 1 / sqrt(x); }
+static double upper_half(double x) { return __hiloint2double(__double2hiint(x), 0); }
 static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
   return (unsigned __int128)x * y >> 64;
 }
@@ -99,6 +102,7 @@ OPERATION = re.compile(
 )
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 MAXIMUM = re.compile(r'asm\("max.NaN[^"]*" : "=f"\((\w+)\) : "f"\((\w+)\), "f"\((\w+)\)\);')
+INVERSE = re.compile(r'asm\("(rcp|rsqrt).approx.ftz.f64[^"]*" : "=d"\((\w+)\) : "d"\((\w+)\)\);')
 OTHER = re.compile(r'asm\("[^"]*"[^;]*;')
 
 
@@ -106,6 +110,7 @@ def for_host(text):
     """CUDA's source as C++, whose own conversions keep subnormal numbers."""
     text = MAXIMUM.sub(r"\1 = larger_or_nan(\2, \3);", CONVERSION.sub(r"\1 = \2;", text))
     text = OPERATION.sub(lambda m: f"{m[2]} = {m[3]} {SIGNS[m[1]]} {m[4]};", text)
+    text = INVERSE.sub(r"\2 = upper_half(\1(\3));", text)  # good to 20 bits
     text = OTHER.sub("", text)
     return SHIM + text.replace("extern __shared__ double powers[]", "static double powers[999]")
 
