@@ -407,8 +407,7 @@ class Machine(Words):
         y, x = self.number(y), self.number(x)
         steep = y.hi > x.hi
         small, large = self.where(steep, x, y), self.where(steep, y, x)
-        about = small.hi * values.near_inverse(large.hi) if self.near else small.hi / large.hi
-        n, i = nearest(about * 128.0)
+        n, i = nearest(small.hi * values.near_inverse(large.hi) * 128.0)
         c = n * (1 / 128)
         if small.lo is None and large.lo is None:  # 51 bits, or small itself
             z = Number(self, fma(-large.hi, c, small.hi)) / large.plus_product(small, Number(self, c))

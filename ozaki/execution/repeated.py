@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import EllipsisType, NoneType
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,12 @@ _known: dict[tuple[Any, ...], cache.Question] = {}
 _signatures: dict[tuple[Any, ...], Signature] = {}
 """By layout of NumPy's arrays: the signature of such a product."""
 
-_NOT_GIVEN = ...
-"""In place of an accuracy: None is one to some functions, and an error to others."""
 
-_NAMED = str, NoneType, EllipsisType
+class _NotGiven:
+    """In place of an accuracy: None is one to some functions, and an error to others."""
+
+
+_NOT_GIVEN, _NAMED = _NotGiven(), (str, NoneType, _NotGiven)
 
 
 def product_of_numpy(multiply: Callable[..., Any], a: np.ndarray, b: np.ndarray, options: Any) -> Any:

@@ -18,7 +18,7 @@ import torch
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
-from ozaki.modes import Modes
+from ozaki.modes import Modes, innermost
 from ozaki.product.request import Request, forced
 from ozaki.torch.notes import AddTerms, Part
 
@@ -133,10 +133,7 @@ def active() -> Settings | None:
         outer, carried = outer + carried, ()
     if carried != entered:
         _carry((here, outer, entered))
-    for settings in reversed(outer + entered if outer else entered):
-        if settings.is_open:
-            return settings
-    return None
+    return innermost(outer + entered if outer else entered)
 
 
 def _carry(modes: tuple[int, tuple[Settings, ...], tuple[Settings, ...]]) -> None:

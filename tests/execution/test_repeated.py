@@ -45,6 +45,13 @@ def test_each_call_has_the_bits_of_its_own_data(shape, dtype):
         assert len(repeated._signatures) == 1
 
 
+def test_what_is_no_accuracy_is_none_of_a_known_layout_either():
+    a = np.ones((5, 5))
+    ozaki.matmul(a, a)
+    with pytest.raises((TypeError, ValueError), match="accuracy"):
+        ozaki.matmul(a, a, accuracy=...)
+
+
 def test_vectors_and_views():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((12, 14)), rng.standard_normal((14, 12))
