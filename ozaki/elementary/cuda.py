@@ -45,7 +45,6 @@ _MOST_NEAR = 43_000
 _C = {FLOAT: "double", INTEGER: "long long", BOOLEAN: "bool"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "shr": ">>"}
 _SIGNS |= {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _CALLS = {"fma": "__fma_rn", "sqrt": "__dsqrt_rn", "abs": "fabs", "single": "single"}
 _CALLS |= {"bits": "__double_as_longlong", "unbits": "__longlong_as_double", "neg": "-", "not": "!"}
 _CALLS |= {name: name for name in ("near_inverse", "near_inverse_root")}
@@ -140,11 +139,11 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     return f"""{HEADER}{functions}
 #define DECIDED {int(decided)}
 // What the first text leaves in doubt, i-th of all: few numbers, so a call, which costs others no registers.
-__device__ __noinline__ double in_doubt({each(f"{kind} @, ")}long long i{_FLAGS[decided]}) {{
+__device__ __noinline__ double in_doubt({each("double @, ")}long long i{_FLAGS[decided]}) {{
   double value;
   if (longer({each("@, ")}value)) {{
 #if !DECIDED
-    value = widened(x);  // integers on the host take it
+    value = x;  // integers on the host take it
     if (!flags || !atomicOr(flags + (i >> 5), 1u << (i & 31))) *undecided = 1;
 #endif
   }}
@@ -169,11 +168,11 @@ void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[d
       {each("@[k] = next_@[k]; ")}
       if (i < n) {{ {each("next_@[k] = of_@[i]; ")}}}  // memory takes longer than a text
     }}
-    for (int k = 0; k < {EACH}; ++k) doubt[k] = quick({each("@[k], ")}value[k]{of_block});
+    for (int k = 0; k < {EACH}; ++k) doubt[k] = quick({each("widened(@[k]), ")}value[k]{of_block});
     for (int k = 0; k < {EACH}; ++k) {{
       const long long i = first + k * {THREADS};
       if (i >= n) break;
-      if (doubt[k]) value[k] = in_doubt({each("@[k], ")}i{_GIVEN[decided]});
+      if (doubt[k]) value[k] = in_doubt({each("widened(@[k]), ")}i{_GIVEN[decided]});
       out[i] = {"canonical<float>(value[k])" if of_single else "value[k]"};
     }}
   }}
@@ -212,9 +211,8 @@ def device_function(
 
     near : the tables that it is given, after the value, with these columns of each.
     """
-    printed = _Printed(name, near or {}, program.of_single)
-    kind = "float" if program.of_single else "double"
-    parameters = "".join(f"{kind} {x}, " for x in "xy"[: program.arguments])
+    printed = _Printed(name, near or {})
+    parameters = "".join(f"double {x}, " for x in "xy"[: program.arguments])
     given = "".join(f", const double* {key}" for key in printed.near)
     body = "\n  ".join(f"{_C[v.kind]} v{v.index} = {printed.expression(v)};" for v in program.trace.values)
     result, undecided = (
@@ -253,16 +251,14 @@ def _table(name: str, table: np.ndarray) -> str:
 class _Printed:
     """The operations of a text of that name in CUDA, and the constants that they read."""
 
-    def __init__(self, name: str, near: dict[str, list[int]], of_single: bool) -> None:
-        self.name, self.near, self.of_single = name, near, of_single
+    def __init__(self, name: str, near: dict[str, list[int]]) -> None:
+        self.name, self.near = name, near
         self._constants: dict[float, int] = {}
 
     def expression(self, value: Value) -> str:
         op, args = value.op, value.args
         if op == "argument":
-            return f"widened({'xy'[args[0]]})" if self.of_single else "xy"[args[0]]
-        if op in _COMPARISONS and (singles := self._singles(*args)):
-            return f"{singles[0]} {_SIGNS[op]} {singles[1]}"
+            return "xy"[args[0]]
         if op == "take":
             name, row, column = args
             if name in self.near:
@@ -288,27 +284,6 @@ class _Printed:
         if kind == FLOAT:
             return self._number(float(x))
         return f"{int(x)}LL" if kind == INTEGER else str(bool(x)).lower()
-
-    def _singles(self, a: Any, b: Any) -> tuple[str, str] | None:
-        """Return the two sides of a comparison as float32 numbers, which takes a fourth of the time.
-
-        None where one is no float32 argument or number, and where both may be subnormal: those count as 0.
-        """
-        x, y = self._single(a), self._single(b)
-        one_is_normal = a is b or not (isinstance(a, Value) and isinstance(b, Value))
-        return (x, y) if x and y and one_is_normal else None
-
-    def _single(self, x: Any) -> str | None:
-        """Return a float32 argument, its magnitude, or a number that is a normal float32 one, as such."""
-        if not isinstance(x, Value):
-            with np.errstate(over="ignore"):
-                single = np.float32(x)
-            normal = float(single) == x and abs(x) >= 2.0**-126
-            return f"__int_as_float({single.view(np.int32)})" if normal else None
-        if x.op == "abs":
-            inner = self._single(x.args[0])
-            return inner and f"fabsf({inner})"
-        return "xy"[x.args[0]] if self.of_single and x.op == "argument" else None
 
     def _number(self, x: float) -> str:
         """Return a number as an operand.
