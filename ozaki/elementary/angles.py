@@ -175,5 +175,4 @@ def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), at(1.0, 0.0))
 def _acos(m, x):
     """The angle of (x, √(1 - x²))."""
-    angle = m.angle_on_circle(_complement(m, x), m.number(abs(x)))
-    return m.where(x < 0.0, m.constant("pi").plus_smaller(-angle), angle)
+    return m.angle_on_circle(_complement(m, x), m.number(abs(x)), x < 0.0)

@@ -399,8 +399,8 @@ class Machine(Words):
         """Return the square root of a value: rounded correctly, so that nothing has to be added."""
         return self.number(values.sqrt(x))
 
-    def atan(self, y: Any, x: Any) -> Number:
-        """Return the angle of (x, y), both >= 0 and not both 0, from 0 to π/2.
+    def atan(self, y: Any, x: Any, behind: Any = False) -> Number:
+        """Return the angle of (x, y), both >= 0 and not both 0, from 0 to π/2; of (-x, y) where `behind`.
 
         atan(a) = atan(i/128) + atan((a - i/128) / (1 + a·i/128)), for a = y/x or x/y.
         """
@@ -414,12 +414,19 @@ class Machine(Words):
         else:
             z = (small - large * c) / large.plus_smaller(small * c)
         angle = self.row("arctangents", tables.arctangents(), i & 255, 0)
-        angle = angle.plus_smaller(self.odd_series(z, ATAN, 2.0**-16, self.bits))
-        half = self.number(tables.constant("pi") / 2)
-        return self.where(steep, half.plus_smaller(-angle), angle)
+        return self._placed(angle.plus_smaller(self.odd_series(z, ATAN, 2.0**-16, self.bits)), steep, behind)
 
-    def angle_on_circle(self, y: Any, x: Any) -> Number:
-        """Return the angle of (x, y), both >= 0, x² + y² = 1, from 0 to π/2.
+    def _placed(self, angle: Number, steep: Any, behind: Any) -> Number:
+        """Return an angle, or what it leaves of π/2 where `steep`; where `behind`, what that leaves of π."""
+        half, whole = (self.number(tables.constant("pi") / n) for n in (2, 1))
+        if self.pairs and behind is not False:  # one sum of words is left out
+            start = self.where(steep, half, self.where(behind, whole, self.number(0.0)))
+            return start.plus_smaller(self.where(steep ^ behind, -angle, angle))
+        angle = self.where(steep, half.plus_smaller(-angle), angle)
+        return angle if behind is False else self.where(behind, whole.plus_smaller(-angle), angle)
+
+    def angle_on_circle(self, y: Any, x: Any, behind: Any = False) -> Number:
+        """Return the angle of (x, y), both >= 0, x² + y² = 1, from 0 to π/2; of (-x, y) where `behind`.
 
         asin(a) = asin(c) + asin(a·√(1 - c²) - √(1 - a²)·c), c = i/128, for a = y or x: nothing is divided.
         The products differ by less than a factor of 2, or c is 0: i is the nearest to a little less.
@@ -432,8 +439,7 @@ class Machine(Words):
         cosine = self.row("arcsines", tables.arcsines(), i & 127, 2)
         z = self._difference(small, cosine, large, n * (1 / 128))
         angle = row.plus_smaller(self.odd_series(z, ASIN, LARGEST_SINE**2, self.bits))
-        half = self.number(tables.constant("pi") / 2)
-        return self.where(steep, half.plus_smaller(-angle), angle)
+        return self._placed(angle, steep, behind)
 
     def _difference(self, a: Number, b: Number, c: Number, d: Any) -> Number:
         """Return a·b - c·d, of a value d; the difference of the rounded products is exact (Sterbenz)."""

@@ -164,7 +164,8 @@ def atanh(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 def _atanh(m, x):
     """log1p(2a / (1 - a)) / 2, a = |x|."""
     a = m.number(abs(x))
-    return with_sign(m, x, m.log1p(a.times_power(m.power(1)) / (1.0 - a)).times_power(m.power(-1)))
+    quotient = a.times_power(m.power(1)) / m.number(1.0).plus_smaller(-a)
+    return with_sign(m, x, m.log1p(quotient).times_power(m.power(-1)))
 
 
 @elementary
@@ -185,7 +186,8 @@ def _logit(m, x):
     small = x < 2.0**-900
     middle = abs(x - 0.5) < 0.25
     above = m.where(middle, 2.0 * (x - 0.5), m.where(small, x * 2.0**200, x))  # without an error
-    return m.log_near_1(middle, m.number(above) / (1.0 - m.number(x)), m.where(small, -200, 0))
+    rest = m.number(1.0).plus_smaller(-m.number(x))
+    return m.log_near_1(middle, m.number(above) / rest, m.where(small, -200, 0))
 
 
 @elementary

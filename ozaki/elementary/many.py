@@ -112,11 +112,10 @@ class Many:
         s, c = digits.sin_cos(r, turns)
         return s / c
 
-    def atan(self, y: Any, x: Any) -> Big:
+    def atan(self, y: Any, x: Any, behind: bool = False) -> Big:
         y, x = self.number(y), self.number(x)
-        if not x.m:
-            return digits.pi(self.bits).scaled(-1)
-        return digits.atan(y / x)
+        angle = digits.atan(y / x) if x.m else digits.pi(self.bits).scaled(-1)
+        return digits.pi(self.bits) - angle if behind else angle
 
     angle_on_circle = atan
 

@@ -137,7 +137,7 @@ def sigmoid_of(m: Any, sign: Any, x: Any) -> tuple[Any, Any]:
     """Return the sigmoid of a number's magnitude x, and a sign."""
     M, e, E = decaying(m, x)
     negative = sign < 0.0
-    return m.where(negative, M, m.number(1.0)) / (1.0 + E), m.where(negative, e, 0)
+    return m.where(negative, M, m.number(1.0)) / m.number(1.0).plus_smaller(E), m.where(negative, e, 0)
 
 
 def integral(x: Any) -> Any:

@@ -131,8 +131,8 @@ def _atan2(m, y, x):
     b = m.where((a == 0.0) & (b == 0.0), 1.0, b)
     scale, _ = even_scale(m, m.where(a > b, a, b), least=2.0**-100)  # what a quotient leaves is no subnormal
     m.doubtful((a * 2.0**400 < b * 2.0**-400) & (a > 0.0))  # nor the quotient
-    theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale))
-    return with_sign(m, y, m.where(minus(x), m.constant("pi").plus_smaller(-theta), theta))
+    theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale), minus(x))
+    return with_sign(m, y, theta)
 
 
 def odd(y: Any) -> Any:
