@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import inf
 from typing import Any
 
 from multiword.runtime.arrays import Array
 from ozaki.elementary.api import apply
 from ozaki.elementary.record import (
     LARGEST,
-    above,
     at,
-    below,
     bounded,
     elementary,
     function,
@@ -22,8 +20,6 @@ from ozaki.elementary.record import (
     with_sign,
     zero,
 )
-
-not_infinite = (above(LARGEST, nan), below(-LARGEST, nan))
 
 
 @elementary
@@ -38,7 +34,7 @@ def sin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("sin", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 1, 0))
+@function(-LARGEST, LARGEST, identity_near_0, nan_outside=True, loss=(0, 1, 0))
 def _sin(m, x):
     """sin x."""
     return m.sin_cos(*m.turned(x))[0]
@@ -56,7 +52,7 @@ def cos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("cos", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, loss=(0, 1, 0))
+@function(-LARGEST, LARGEST, nan_outside=True, loss=(0, 1, 0))
 def _cos(m, x):
     """cos x."""
     return m.sin_cos(*m.turned(x))[1]
@@ -74,7 +70,7 @@ def tan(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("tan", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, identity_near_0, loss=(0, 2, 0))
+@function(-LARGEST, LARGEST, identity_near_0, nan_outside=True, loss=(0, 2, 0))
 def _tan(m, x):
     """sin x / cos x."""
     return m.tan(*m.turned(x))
@@ -92,7 +88,7 @@ def sinpi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("sinpi", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, (integral, signed(0.0)), zero, *not_infinite, loss=(0, 1, 0))
+@function(-LARGEST, LARGEST, (integral, signed(0.0)), zero, nan_outside=True, loss=(0, 1, 0))
 def _sinpi(m, x):
     """sin(πx)."""
     x, shift = lifted(m, x)
@@ -111,7 +107,13 @@ def cospi(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("cospi", x, out=out, where=where)
 
 
-@function(-LARGEST, LARGEST, *not_infinite, (lambda x: integral(x + x) & ~integral(x), 0.0), loss=(0, 1, 0))
+@function(
+    -LARGEST,
+    LARGEST,
+    (lambda x: integral(x + x) & ~integral(x), 0.0),
+    nan_outside=True,
+    loss=(0, 1, 0),
+)
 def _cospi(m, x):
     """cos(πx)."""
     return m.sin_cos(*m.half_turned(x))[1]
@@ -154,7 +156,7 @@ def asin(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("asin", x, out=out, where=where)
 
 
-@function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), identity_near_0)
+@function(-1.0, 1.0, identity_near_0, nan_outside=True)
 def _asin(m, x):
     """The angle of (√(1 - x²), x)."""
     return with_sign(m, x, m.angle_on_circle(m.number(abs(x)), _complement(m, x)))
@@ -172,7 +174,7 @@ def acos(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
     return apply("acos", x, out=out, where=where)
 
 
-@function(-1.0, 1.0, above(1.0, nan), below(-1.0, nan), at(1.0, 0.0))
+@function(-1.0, 1.0, at(1.0, 0.0), nan_outside=True)
 def _acos(m, x):
     """The angle of (x, √(1 - x²))."""
     return m.angle_on_circle(_complement(m, x), m.number(abs(x)), x < 0.0)

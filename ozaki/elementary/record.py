@@ -44,6 +44,7 @@ class Function:
     low, high : the arguments, these two included, that its text takes.
     special : pairs of a condition and a value, functions of the arguments: what is written elsewhere, and
         where the text's result would be of another sign or slow. The last that holds counts.
+    nan_outside : whether the value of other arguments is NaN, and low is -high.
     safe : the argument that the text has elsewhere.
     arguments : how many; in messages they are called `names`.
     loss : bits by which results are worse than the machine's, of float32, of float64 and of the last text.
@@ -56,6 +57,7 @@ class Function:
     low: float
     high: float
     special: tuple[tuple[Callable[..., Any], Any], ...] = ()
+    nan_outside: bool = False
     safe: float = 0.5
     arguments: int = 1
     names: str = "xy"

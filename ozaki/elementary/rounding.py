@@ -28,7 +28,10 @@ MARGIN = {48: 3, 70: 3, 105: 12}
 def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[Any, Any]:
     """Return a function's values, and whether they are undecided, of float64 arrays or traced values."""
     m = Machine(LAST if last else FIRST[of_single], of_single)
-    inside = ~(_nan(x[0]) | (x[0] < function.low) | (x[0] > function.high))
+    if function.nan_outside:
+        inside = abs(x[0]) <= function.high  # and no NaN
+    else:
+        inside = ~(_nan(x[0]) | (x[0] < function.low) | (x[0] > function.high))
     number = function.text(m, where(inside, x[0], function.safe), *x[1:])
     number, e = number if isinstance(number, tuple) else (number, None)
     error = error_of(function, m, of_single)
@@ -37,7 +40,9 @@ def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[A
         undecided = undecided | condition
     undecided = undecided & inside
     near_0 = ((_near_0, _half_of_single if of_single else _half),) if function.halved else ()
-    for condition, value in ((_nan, nan), *near_0, *function.special):
+    rules = (*near_0, *function.special)
+    rules = (*rules, (lambda *_: ~inside, nan)) if function.nan_outside else ((_nan, nan), *rules)
+    for condition, value in rules:
         holds = condition(*x)
         result = where(holds, value(*x) if callable(value) else value, result)
         undecided = undecided & ~holds
