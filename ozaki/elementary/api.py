@@ -55,10 +55,11 @@ def apply(name: str, *x: Any, out: Array | None = None, where: Any = True) -> An
     if where is not True or not is_default():
         return _applied(name, x, out, where)
     first = x[0]
-    if out is None and name in OF_REAL and type(first) is np.ndarray and first.dtype in (_FLOAT32, _FLOAT64):
+    if name not in OF_REAL:
+        if _lie_well(x, out):
+            return evaluate_alone(name, x, out)
+    elif out is None and type(first) is np.ndarray and (first.dtype is _FLOAT64 or first.dtype is _FLOAT32):
         return OF_REAL[name](first)[()]
-    if name not in OF_REAL and _lie_well(x, out):
-        return evaluate_alone(name, x, out)
     if out is not None:
         return _applied(name, x, out, where)
     if is_cupy(first):
