@@ -126,6 +126,23 @@ def allow(function: Any, codegen: Any, *features: str) -> None:
     set.add(function.attributes, f'"target-features"="{allowed}"')
 
 
+@cache
+def gathers_are_quick() -> bool:
+    """Return whether an instruction that gathers numbers takes less time than loads, one by one.
+
+    It saves a third of a function's time that looks up tables, but takes twice as long on AMD's processors,
+    and on those of Intel's whose microcode of 2023 mends them (Downfall). Linux tells of both; elsewhere
+    nothing is known.
+    """
+    with suppress(OSError):
+        return "GenuineIntel" in _PROCESSOR.read_text() and _DOWNFALL.read_text().strip() == "Not affected"
+    return False
+
+
+_PROCESSOR = Path("/proc/cpuinfo")
+_DOWNFALL = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")
+
+
 class _Function(CPUDispatcher):
     """A function of one signature, compiled when it is first called, or with what calls it."""
 
@@ -213,7 +230,7 @@ class _Files:
     def _paths(self, codegen: Any) -> list[Path]:
         """Return the files, for this processor and these settings: jobs on a cluster may share a folder."""
         name = f"{self._function.__module__}.{self._function.__qualname__}"
-        of = f"{name}{self._variant}{codegen.magic_tuple()}{_settings()}"
+        of = f"{name}{self._variant}{codegen.magic_tuple()}{gathers_are_quick()}{_settings()}"
         variant = sha256(of.encode()).hexdigest()[:16]
         portable = re.sub(r"[^\w.]", "", name)  # Windows has no files called <locals>
         return [folder / f"{portable}-{variant}.ozaki" for folder in folders()]

@@ -90,7 +90,10 @@ def _is_like(x: Any, kind: np.dtype, shape: tuple[int, ...]) -> bool:
 
 
 def _alike(x: Sequence[Any]) -> list[np.ndarray]:
-    """Return contiguous arrays of one shape, of few of one dtype or single ones beside such; [] of others."""
+    """Return contiguous arrays of one shape, for one thread, of such or of single numbers beside them.
+
+    [] of others, and of arrays of several dtypes.
+    """
     arrays = [np.asarray(a) if type(a) is float else a for a in x]
     largest = first = arrays[0]
     for a in arrays:

@@ -16,7 +16,7 @@ from ozaki.elementary.slopes import values_of
 from ozaki.tuning import DECIDED_BY_INTEGERS, VERY_FEW_ARGUMENTS
 
 Run = Callable[..., int]
-"""run(*arguments, out, undecided): fill `out`; where a value is undecided, leave the argument and count.
+"""run(*arguments, out, undecided): fill `out`; where a value is undecided, write the argument and count.
 
 undecided may be longer than out."""
 
@@ -54,6 +54,9 @@ def evaluate_alone(name: str, x: Sequence[np.ndarray], out: np.ndarray | None = 
     numbers it is counted how many are undecided, none mostly; which ones are is asked a second time.
     """
     first = x[0]
+    if out is first:
+        out[...] = evaluate_alone(name, x)
+        return out
     result = values = np.empty(first.shape, first.dtype) if out is None else out
     if first.ndim != 1:
         x, values = [a.reshape(-1) for a in x], values.reshape(-1)
@@ -73,9 +76,12 @@ _UNREAD = np.empty(VERY_FEW_ARGUMENTS, np.uint8)
 
 
 def _evaluate(name: str, first: Run, x: Sequence[np.ndarray], out: np.ndarray, otherwise: Otherwise) -> None:
-    undecided = np.empty(len(out), np.uint8)
-    if first(*x, out, undecided):
-        _decide_rest(name, x, out, undecided, otherwise)
+    in_place = out.ctypes.data == x[0].ctypes.data  # where a loop would go number by number
+    values, undecided = np.empty_like(out) if in_place else out, np.empty(len(out), np.uint8)
+    if first(*x, values, undecided):
+        _decide_rest(name, x, values, undecided, otherwise)
+    if in_place:
+        out[...] = values
 
 
 def _decide_rest(

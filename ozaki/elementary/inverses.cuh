@@ -1,4 +1,4 @@
-// Inverses of normal numbers. The processor's own are good to 20 bits or more; each step of Newton's doubles that.
+// Inverses of normal numbers. The processor's own are good to 19 bits or more; each step of Newton's doubles that.
 
 // To 38 bits.
 __device__ __forceinline__ double near_inverse(double x) {

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from numba import boolean, float64, types, uint8
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from multiword.runtime.jit import allow, jit
+from multiword.runtime.jit import allow, gathers_are_quick, jit
 from ozaki.elementary import FUNCTIONS  # with all texts, which its code is made of
 from ozaki.elementary.slopes import arguments_of
 from ozaki.elementary.tracing import Program
@@ -106,24 +104,8 @@ def _tune(function: Any, codegen: Any) -> None:
     """Have LLVM take vectors of 512 bits where there are, and gather from tables where that is quick."""
     if platform.machine().lower() in ("x86_64", "amd64"):
         set.add(function.attributes, '"prefer-vector-width"="512"')  # llvmlite knows it not, as in `allow`
-        if not _gathers_are_quick():
+        if not gathers_are_quick():
             allow(function, codegen, "prefer-no-gather")
-
-
-@cache
-def _gathers_are_quick() -> bool:
-    """Return whether an instruction that gathers numbers takes less time than loads, one by one.
-
-    It saves a third of a text's time, but takes twice as long on AMD's processors, and on those of Intel's
-    whose microcode of 2023 mends them (Downfall). Linux tells of both; elsewhere nothing is known.
-    """
-    with suppress(OSError):
-        return "GenuineIntel" in _PROCESSOR.read_text() and _DOWNFALL.read_text().strip() == "Not affected"
-    return False
-
-
-_PROCESSOR = Path("/proc/cpuinfo")
-_DOWNFALL = Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")
 
 
 def _emitted(program: Program, builder: Any, arguments: Any) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import copysign
 from typing import Any
 
 from ozaki.elementary import digits, tables
@@ -44,7 +45,7 @@ class Many:
         return a if condition else b
 
     def signed(self, x: float, result: Big) -> Big:
-        return -result if x < 0 else result
+        return -result if copysign(1.0, x) < 0 else result
 
     def power(self, e: int) -> Big:
         return Big(1, int(e), self.bits)

@@ -3,7 +3,7 @@
 A text is straight-line arithmetic. On NumPy arrays it is its own definition. On `Value`s it leaves a `Trace`,
 from which a compiled loop (`loops_numba`) and a CUDA kernel (`cuda`) are made. All three take the same IEEE
 operations in the same order, and nothing is contracted, so they have the same bits; but for `near_inverse`
-and `near_inverse_root`, whose last bits no result shows.
+and `near_inverse_root`, whose last bits show in no result.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def sqrt(x: Any) -> Any:
 def near_inverse(x: Any) -> Any:
     """Return 1/x of a normal number, to NEAR bits: the others are a machine's own.
 
-    Only what is small beside a result is multiplied by it, so that they are far below what rounding looks at.
-    A GPU divides in a third of the time then.
+    What a quotient by it leaves is multiplied by it, too, which squares the error; or a row of a table is
+    found by it. So rounding sees nothing of those bits. A GPU divides in a third of the time then.
     """
     trace = _trace_of(x)
     return trace.value(FLOAT, "near_inverse", x) if trace else 1.0 / x

@@ -76,7 +76,7 @@ def near_inverses(request, monkeypatch):
 
 @pytest.mark.parametrize(
     ("of_single", "last", "near_inverses"),
-    [(True, False, 0), (False, False, 1), (False, False, -1), (False, True, 0)],
+    [(True, False, 1), (False, False, 1), (False, False, -1), (False, True, -1)],
     indirect=["near_inverses"],
 )
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))

@@ -259,16 +259,16 @@ def test_undecided_arguments_in_place(count):
     ],
 )
 def test_gathers_are_taken_where_they_are_quick(processor, told, quick, tmp_path, monkeypatch):
-    loops = pytest.importorskip("ozaki.elementary.loops_numba")
+    jit = pytest.importorskip("multiword.runtime.jit")
     for name, text in (("_PROCESSOR", f"vendor_id\t: {processor}\n"), ("_DOWNFALL", told)):
-        monkeypatch.setattr(loops, name, tmp_path / name)
+        monkeypatch.setattr(jit, name, tmp_path / name)
         if text is not None:
             (tmp_path / name).write_text(text)
-    loops._gathers_are_quick.cache_clear()
+    jit.gathers_are_quick.cache_clear()
     try:
-        assert loops._gathers_are_quick() is quick
+        assert jit.gathers_are_quick() is quick
     finally:
-        loops._gathers_are_quick.cache_clear()
+        jit.gathers_are_quick.cache_clear()
 
 
 def test_dtypes():
@@ -301,6 +301,10 @@ def test_every_public_function_has_a_reference():
     assert sorted(REFERENCES) == NAMES
     not_public = ("exp_minus", "gelu_tanh", "exp_cos", "exp_sin", "log_abs")
     assert sorted([*ozaki.elementary.NAMES, *not_public]) == sorted(FUNCTIONS)
+
+
+def test_ranges_outside_of_which_is_nan_are_symmetric():
+    assert all(f.low == -f.high for f in FUNCTIONS.values() if f.nan_outside)
 
 
 def test_nearest_is_checked_against_fractions():
