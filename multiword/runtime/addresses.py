@@ -110,17 +110,17 @@ def _matrix(kind: Any, number: ir.Type, size: int) -> Any:
     """A function that returns as many numbers from an address on as rows of so many columns have."""
 
     @instruction(kind[:, ::1](int64, int64, int64))
-    def lines_at(context: Any, builder: ir.IRBuilder, address: Any, rows: Any, columns: Any) -> ir.Value:
+    def matrix_at(context: Any, builder: ir.IRBuilder, address: Any, rows: Any, columns: Any) -> ir.Value:
         array = make_array(kind[:, ::1])(context, builder)
         data, itemsize = builder.inttoptr(address, number.as_pointer()), ir.Constant(I64, size)
         strides = [builder.mul(columns, itemsize), itemsize]
         populate_array(array, data, [rows, columns], strides, itemsize, None)
         return array._getvalue()
 
-    return lines_at
+    return matrix_at
 
 
-lines_at, lines_of_longs_at, lines_of_ints_at = (
+matrix_at, matrix_of_longs_at, matrix_of_ints_at = (
     _matrix(*one) for one in ((float64, F64, 8), (int64, I64, 8), (int32, I32, 4))
 )
 """Scratch memory as matrices: numba takes several times as long to compile a `reshape`, and a `view`."""

@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 from numba.extending import register_jitable
 
-from multiword.runtime.addresses import lines_at
+from multiword.runtime.addresses import matrix_at
 from multiword.runtime.jit import jit
 from ozaki.execution.in_floats import ROWS, TERMS
 from ozaki.execution.in_floats_numba import (
@@ -117,9 +117,9 @@ def cut(memory, k, rows, columns):
     at = memory.ctypes.data
     then = at + 8 * lines[0] * lines[1]
     return (
-        lines_at(at, lines[0], lines[1]),
-        lines_at(then, sums[0], sums[1]),
-        lines_at(then + 8 * sums[0] * sums[1], left[0], left[1]),
+        matrix_at(at, lines[0], lines[1]),
+        matrix_at(then, sums[0], sums[1]),
+        matrix_at(then + 8 * sums[0] * sums[1], left[0], left[1]),
     )
 
 

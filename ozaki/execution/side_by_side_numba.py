@@ -12,7 +12,7 @@ import numpy as np
 from numba import boolean, float64, int8, int64, types, void
 from numba.extending import register_jitable
 
-from multiword.runtime.addresses import BLOCK, read_double, transpose, write_double
+from multiword.runtime.addresses import BLOCK, matrix_at, read_double, transpose, write_double
 from multiword.runtime.compiled import BIAS
 from multiword.runtime.jit import jit
 from ozaki.certificate.counted import ANYTHING
@@ -67,13 +67,14 @@ def needed(m, k, n):
 def cut(memory, m, k, n):
     """Return scratch memory for rows, for columns, and for other lines."""
     first, second, third = sizes(m, k, n)
-    begin = -(memory.ctypes.data // 8) % ALIGNED
-    middle = begin + first[0] * first[1]
-    end = middle + second[0] * second[1]
+    begin = memory.ctypes.data
+    begin += 8 * (-(begin // 8) % ALIGNED)
+    middle = begin + 8 * first[0] * first[1]
+    end = middle + 8 * second[0] * second[1]
     return (
-        memory[begin:middle].reshape(first),
-        memory[middle:end].reshape(second),
-        memory[end : end + third[0] * third[1]].reshape(third),
+        matrix_at(begin, first[0], first[1]),
+        matrix_at(middle, second[0], second[1]),
+        matrix_at(end, third[0], third[1]),
     )
 
 

@@ -11,9 +11,9 @@ from numba import boolean, float64, int8, int32, int64, types, uint64, void
 
 from multiword.runtime.addresses import (
     doubles_at,
-    lines_at,
-    lines_of_ints_at,
-    lines_of_longs_at,
+    matrix_at,
+    matrix_of_ints_at,
+    matrix_of_longs_at,
     words_at,
 )
 from multiword.runtime.jit import jit
@@ -50,10 +50,10 @@ def cut_scratch(memory, rows, k):
     of_row, of_wide, of_narrow = rows * k, 4 * rows, (6 + len(LEVELS)) // 2 * rows
     at = memory.ctypes.data
     return (
-        lines_at(at, rows, k),
-        lines_at(at + 8 * of_row, rows, k),
-        lines_of_longs_at(at + 16 * of_row, 4, rows),
-        lines_of_ints_at(at + 16 * of_row + 8 * of_wide, 5 + len(LEVELS), rows),
+        matrix_at(at, rows, k),
+        matrix_at(at + 8 * of_row, rows, k),
+        matrix_of_longs_at(at + 16 * of_row, 4, rows),
+        matrix_of_ints_at(at + 16 * of_row + 8 * of_wide, 5 + len(LEVELS), rows),
         memory[2 * of_row + of_wide + of_narrow :],
     )
 
@@ -220,7 +220,7 @@ def measure(left, right, limits, counted, width, x, wide, narrow, memory):
         statistics_of_row(doubles_at(x[i].ctypes.data, k), i, *sums, words)
     if width:
         return (0.0 if take_width(narrow[0], width, narrow[1], narrow[2]) else np.inf), 1.0
-    reached = lines_at(memory.ctypes.data, 2, OCTAVES)
+    reached = matrix_at(memory.ctypes.data, 2, OCTAVES)
     return count(*sums, k, 0, m, m, n, limits, narrow[1], narrow[2], reached)
 
 

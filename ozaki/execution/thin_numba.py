@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numba import boolean, float64, int32, int64, types, uint8, void
 
-from multiword.runtime.addresses import DOUBLES, doubles_at
+from multiword.runtime.addresses import DOUBLES, doubles_at, matrix_at
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 from ozaki.certificate.counted import ANYTHING
@@ -113,7 +113,7 @@ def needs_no_more(bounds, k, limits, memory):
     half = BOUNDS // 2
     if limits[2] == ANYTHING or bounds[0] == 0 or bounds[half] == 0:
         return True
-    reached = memory[: 2 * OCTAVES].reshape((2, OCTAVES))
+    reached = matrix_at(memory.ctypes.data, 2, OCTAVES)
     for side in range(2):
         least = bounds[side * half + 1 : (side + 1) * half].reshape((OCTAVES + 1, LEVELS_AT_FIRST))
         reached[side] = k
