@@ -398,6 +398,18 @@ def converted(x: Array, dtype: Any) -> Array:
     return out
 
 
+def in_order(x: np.ndarray) -> bool:
+    """Return whether an array lies in memory as compiled loops read it: contiguous, and aligned.
+
+    NumPy warns where an array that shares elements is asked whether it may be written.
+
+    >>> in_order(np.ones((2, 3))), in_order(np.ones((2, 3)).T)
+    (True, False)
+    """
+    flags = x.flags
+    return bool(flags.c_contiguous and flags.aligned)
+
+
 def put_one_nan(x: Array) -> None:
     """Replace every NaN by the canonical one: processors make them of either sign, and pass payloads on."""
     for part in real_parts(x):

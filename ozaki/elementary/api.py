@@ -15,6 +15,7 @@ from multiword.runtime.arrays import (
     check_out,
     check_same_device,
     device_of,
+    in_order,
     is_cupy,
     namespace,
     on_device_of_arrays,
@@ -75,18 +76,20 @@ def _lie_well(x: Sequence[Any], out: Any) -> bool:
     first, last = x[0], x[-1]  # the same of one argument
     if type(first) is not np.ndarray or not ((kind := first.dtype) is _FLOAT64 or kind is _FLOAT32):
         return False
-    if not (first.flags.carray and 0 < first.size <= ALONE_ELEMENTS):
+    if not (in_order(first) and 0 < first.size <= ALONE_ELEMENTS):
         return False
     if not (last is first or _is_like(last, kind, first.shape)):
         return False
-    if out is None or (out is first and last is first):
+    if out is None:
         return True
-    return _is_like(out, kind, first.shape) and not any(np.may_share_memory(a, out) for a in x)
+    if not (_is_like(out, kind, first.shape) and out.flags.writeable):
+        return False
+    return (out is first and last is first) or not any(np.may_share_memory(a, out) for a in x)
 
 
 def _is_like(x: Any, kind: np.dtype, shape: tuple[int, ...]) -> bool:
     """Return whether an argument is a contiguous array of a dtype and a shape."""
-    return type(x) is np.ndarray and x.dtype is kind and x.shape == shape and x.flags.carray
+    return type(x) is np.ndarray and x.dtype is kind and x.shape == shape and in_order(x)
 
 
 def _alike(x: Sequence[Any]) -> list[np.ndarray]:
@@ -111,7 +114,7 @@ def _alike(x: Sequence[Any]) -> list[np.ndarray]:
                 return []
             arrays[i] = np.empty(shape, a.dtype)
             arrays[i][...] = a
-        elif not a.flags.carray:
+        elif not in_order(a):
             arrays[i] = a.copy()
     return arrays
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, put_one_nan, real_parts, where_lies
+from multiword.runtime.arrays import Array, in_order, is_cupy, namespace, put_one_nan, real_parts, where_lies
 from ozaki.public import public
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import (
@@ -270,7 +270,7 @@ class Reduction:
         if axis is not None and x.shape[axis] != x.size:
             return None
         for y in arrays:
-            if type(y) is not np.ndarray or y.dtype is not _FLOAT64 or not y.flags.carray:
+            if type(y) is not np.ndarray or y.dtype is not _FLOAT64 or not in_order(y):
                 return None
         axes = tuple(range(x.ndim)) if axis is None else (axis % x.ndim,)
         if not (divisor := self._divisor(x, axes)):
