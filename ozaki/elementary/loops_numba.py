@@ -156,17 +156,21 @@ def _instruction(b: Any, value: Value, operand: Callable[..., Any], arguments: A
         return b.fpext(b.fptrunc(operands[0], F32), F64)
     if op == "fma":
         return b.fma(*operands)
-    if op in ("sqrt", "abs", "near_inverse_root"):
-        of_llvm = b.module.declare_intrinsic("llvm.fabs" if op == "abs" else "llvm.sqrt", [F64])
-        result = b.call(of_llvm, operands)
-        return b.fdiv(F64(1.0), result) if op == "near_inverse_root" else result
     if op == "near_inverse":
         return b.fdiv(F64(1.0), operands[0])
+    if op == "near_inverse_root":
+        return b.fdiv(F64(1.0), _of_llvm(b, "sqrt", operands))
+    if op in ("sqrt", "abs"):
+        return _of_llvm(b, {"sqrt": "sqrt", "abs": "fabs"}[op], operands)
     if op == "neg":
         return b.fneg(operands[0]) if value.kind == FLOAT else b.neg(operands[0])
     if op == "not":
         return b.not_(operands[0])
     return getattr(b, (_FLOATS if value.kind == FLOAT else _INTEGERS)[op])(*operands)
+
+
+def _of_llvm(b: Any, name: str, operands: Any) -> Any:
+    return b.call(b.module.declare_intrinsic(f"llvm.{name}", [F64]), operands)
 
 
 ON_DEMAND = tuple(
