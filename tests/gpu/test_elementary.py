@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime.kernels import from_text
 from ozaki.elementary import cuda
 from ozaki.elementary.api import apply
 from ozaki.elementary.derivatives import derivative
 from ozaki.elementary.record import FUNCTIONS, PARTS
 from ozaki.elementary.slopes import SLOPES
+from ozaki.elementary.values import NEAR, NEAR_ROOT
 from tests.elementary import test_two_arguments as two_arguments
 from tests.elementary.test_complex import numbers as complex_numbers
 from tests.elementary.test_functions import HARD, OTHERS, SPECIAL, ordinary
@@ -42,6 +44,33 @@ def test_random_patterns(name, dtype):
     word = np.dtype(f"u{np.dtype(dtype).itemsize}")
     x = np.random.default_rng(8).integers(0, np.iinfo(word).max, 300_001, word, endpoint=True).view(dtype)
     same_on_the_gpu(of(name), x)
+
+
+INVERSES_OF = """extern "C" __global__
+void inverses(const double* x, double* of_number, double* of_root, long long n) {
+  for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x) {
+    of_number[i] = near_inverse(x[i]);
+    of_root[i] = near_inverse_root(x[i]);
+  }
+}
+"""
+
+
+def test_near_inverses_are_as_near_as_texts_count_on():
+    """Of all upper halves of significands, with an even and an odd exponent, and of exponents far apart."""
+    cupy, rng = pytest.importorskip("cupy"), np.random.default_rng(9)
+    upper = np.arange(1 << 20, dtype=np.uint64) << np.uint64(32)
+    lower = rng.integers(0, 1 << 32, (4, 1 << 20), np.uint64)
+    lower[0], lower[1] = 0, (1 << 32) - 1
+    exponents = np.array([1023, 1024, 1023 - 948, 1023 + 1000], np.uint64)[:, None, None] << np.uint64(52)
+    x = (exponents | upper | lower).reshape(-1).view(np.float64)
+    given = cupy.asarray(x)
+    y, z = cupy.empty_like(given), cupy.empty_like(given)
+    kernel = from_text(cuda.INVERSES + INVERSES_OF, "inverses", 0)
+    kernel((1024,), (256,), (given, y, z, np.int64(x.size)))
+    wide, y, z = x.astype(np.longdouble), y.get(), z.get()
+    assert abs(y * wide - 1).max() < 2.0**-NEAR
+    assert abs(z * wide * z - 1).max() / 2 < 2.0**-NEAR_ROOT
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
