@@ -27,26 +27,45 @@ MARGIN = {48: 3, 70: 3, 105: 12}
 
 def rounded(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[Any, Any]:
     """Return a function's values, and whether they are undecided, of float64 arrays or traced values."""
+    value, undecided = by_text(function, of_single, last, *x)
+    value, found = beside_text(function, of_single, value, *x)
+    return value, undecided & ~found
+
+
+def by_text(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[Any, Any]:
+    """Return the same as the text alone has it: anything where the value stands beside it."""
     m = Machine(LAST if last else FIRST[of_single], of_single)
-    if function.nan_outside:
-        inside = abs(x[0]) <= function.high  # and no NaN
-    else:
-        inside = ~(_nan(x[0]) | (x[0] < function.low) | (x[0] > function.high))
-    number = function.text(m, where(inside, x[0], function.safe), *x[1:])
+    number = function.text(m, where(_outside(function, x[0]), function.safe, x[0]), *x[1:])
     number, e = number if isinstance(number, tuple) else (number, None)
     error = error_of(function, m, of_single)
     result, undecided = (_to_single if of_single else _to_double)(m, number, e, error)
     for condition in m.doubts:
         undecided = undecided | condition
-    undecided = undecided & inside
+    return result, undecided
+
+
+def beside_text(function: Function, of_single: bool, otherwise: Any, *x: Any) -> tuple[Any, Any]:
+    """Return the values that stand beside the text, `otherwise` elsewhere, and which are such values.
+
+    So are those of all arguments that the text does not take.
+    """
     near_0 = ((_near_0, _half_of_single if of_single else _half),) if function.halved else ()
     rules = (*near_0, *function.special)
-    rules = (*rules, (lambda *_: ~inside, nan)) if function.nan_outside else ((_nan, nan), *rules)
+    outside = _outside(function, x[0])
+    rules = (*rules, (lambda x: outside, nan)) if function.nan_outside else ((_nan, nan), *rules)
+    result, found = otherwise, outside
     for condition, value in rules:
         holds = condition(*x)
         result = where(holds, value(*x) if callable(value) else value, result)
-        undecided = undecided & ~holds
-    return result, undecided
+        found = found | holds
+    return result, found
+
+
+def _outside(function: Function, x: Any) -> Any:
+    """Return where a text does not take an argument."""
+    if function.nan_outside:
+        return ~(abs(x) <= function.high)  # or NaN
+    return _nan(x) | (x < function.low) | (x > function.high)
 
 
 def error_of(function: Function, m: Machine, of_single: bool) -> float:

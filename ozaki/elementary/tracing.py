@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ozaki.elementary.slopes import arguments_of, values_of
@@ -9,13 +10,18 @@ from ozaki.elementary.values import FLOAT, Trace, Value
 
 
 class Program:
-    """What a text does: its trace, and the values in it that are the result, and whether it is undecided."""
+    """What a text does: its trace, and the values in it that are the result, and whether it is undecided.
 
-    def __init__(self, name: str, of_single: bool, last: bool) -> None:
+    Both are what `of` returns, of a name, of float32, of the last text, and of traced arguments.
+    """
+
+    def __init__(
+        self, name: str, of_single: bool, last: bool, of: Callable[..., tuple[Any, Any]] = values_of
+    ) -> None:
         self.name, self.of_single, self.last, self.arguments = name, of_single, last, arguments_of(name)
         self.trace = Trace()
         x = [self.trace.value(FLOAT, "argument", i) for i in range(self.arguments)]
-        self.results: tuple[Any, Any] = values_of(name, of_single, last, *x)
+        self.results: tuple[Any, Any] = of(name, of_single, last, *x)
         self._drop_unused()
 
     def _drop_unused(self) -> None:

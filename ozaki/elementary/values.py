@@ -58,11 +58,15 @@ class Value:
     __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
     __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
     __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
-    __and__, __or__, __xor__ = _operator("and"), _operator("or"), _operator("xor")
+    __and__, __xor__ = _operator("and"), _operator("xor")
     __lshift__, __rshift__ = _operator("shl"), _operator("shr")
     __lt__, __le__ = _operator("lt", BOOLEAN), _operator("le", BOOLEAN)
     __gt__, __ge__ = _operator("gt", BOOLEAN), _operator("ge", BOOLEAN)
     __eq__, __ne__ = _operator("eq", BOOLEAN), _operator("ne", BOOLEAN)  # type: ignore[assignment]
+
+    def __or__(self, other: Any) -> Value:
+        """Return the disjunction, which is the same where the other is a part of it already."""
+        return self if _has(self, other) else self.trace.value(self.kind, "or", self, other)
 
     def __invert__(self) -> Value:
         return self.trace.value(self.kind, "not", self)
@@ -72,6 +76,15 @@ class Value:
 
     def __abs__(self) -> Value:
         return self.trace.value(self.kind, "abs", self)
+
+
+def _has(x: Any, part: Any) -> bool:
+    """Return whether x is that part, or a disjunction with it; no False adds anything."""
+    return (
+        part is False
+        or x is part
+        or (isinstance(x, Value) and x.op == "or" and any(_has(a, part) for a in x.args))
+    )
 
 
 def _trace_of(*args: Any) -> Trace | None:

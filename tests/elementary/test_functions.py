@@ -16,7 +16,7 @@ from multiword.runtime.compiled import numpy_forms
 from ozaki.elementary.api import apply
 from ozaki.elementary.evaluate import _interpreted, _run, by_integers
 from ozaki.elementary.record import FUNCTIONS
-from ozaki.elementary.rounding import decided, rounded
+from ozaki.elementary.rounding import beside_text, by_text, decided, rounded
 from tests.elementary.references import REFERENCES, mp, nearest
 from tests.exhaustive import SAMPLE, compare
 
@@ -38,6 +38,35 @@ def ordinary(name, n, seed=0):
         ]
     )
     return x[(x >= low) & (x <= high)]
+
+
+@pytest.mark.parametrize("of_single", [False, True])
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_what_a_gpu_leaves_out_of_texts_stands_beside_them(name, of_single):
+    """By the first text, or beside it, or by the longer text, or undecided: the same as all in one."""
+    function, rng = FUNCTIONS[name], np.random.default_rng(3)
+    ends = [float(x) for x in (function.low, function.high) if abs(x) < inf]
+    x = np.array(
+        [*SPECIAL, *ends, *np.nextafter(ends, -inf), *np.nextafter(ends, inf), *rng.uniform(-9, 9, 50)]
+    )
+    arguments = [z.ravel() for z in np.meshgrid(*[x] * function.arguments)]
+    if of_single:
+        with np.errstate(over="ignore"):
+            arguments = [a.astype(np.float32).astype(np.float64) for a in arguments]
+    with np.errstate(all="ignore"):
+        value, doubt = by_text(function, of_single, False, *arguments)
+        other, beside = beside_text(function, of_single, np.full(value.shape, 7.25), *arguments)
+        longer, still = by_text(function, of_single, True, *arguments)
+        (first, open_), (last, left) = (rounded(function, of_single, x, *arguments) for x in (False, True))
+        expected, left = np.where(open_, last, first), open_ & left
+        ours = np.where(beside, other, np.where(doubt, longer, value))
+        ours, expected = (y.astype(np.float32 if of_single else np.float64) for y in (ours, expected))
+    missing = np.logical_or.reduce([np.isnan(a) for a in arguments])
+    outside = (arguments[0] < function.low) | (arguments[0] > function.high) | missing
+    assert not (outside & ~beside).any()
+    assert (other[~beside] == 7.25).all()
+    assert ((doubt & still & ~beside) == left).all()
+    assert ours[~left].tobytes() == expected[~left].tobytes()
 
 
 def test_compiled_functions_are_kept_for_their_texts(monkeypatch):
