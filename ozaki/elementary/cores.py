@@ -75,9 +75,10 @@ class Machine(Words):
         In one word, where the sum is much smaller, it is left to a longer text.
         """
         total = a + b
-        self.beside = where(abs(a.hi) > abs(total.hi), abs(a.hi), abs(total.hi))
-        if not self.pairs:
-            self.doubtful(abs(total.hi) * 8.0 < self.beside)
+        if self.pairs:
+            self.beside = where(abs(a.hi) > abs(total.hi), abs(a.hi), abs(total.hi))
+        else:
+            self.doubtful(abs(total.hi) * 8.0 < abs(a.hi))
         return total
 
     def constant(self, name: str) -> Number:
@@ -181,10 +182,11 @@ class Machine(Words):
         x = self.number(x)
         return self._log(x.hi, x.lo, None, octaves)
 
-    def log1p(self, x: Any, octaves: Any = 0) -> Number:
-        """Return log((1 + x)·2**octaves) of a number or value above -1."""
+    def log1p(self, x: Any, octaves: Any = 0, part: bool = False) -> Number:
+        """Return log((1 + x)·2**octaves) of a number or value above -1; of 0 to 1 where it is a `part`."""
         x = self.number(x)
-        return self._log(*two_sum(1.0, x.hi), x.lo, octaves, (abs(x.hi) < NEAR_1, x))
+        s, t = (ordered_sum if part else two_sum)(1.0, x.hi)
+        return self._log(s, t, x.lo, octaves, (abs(x.hi) < NEAR_1, x), part)
 
     def log_near_1(self, near: Any, x: Number, octaves: Any = 0) -> Number:
         """Return log(1 + x) where a condition holds, log(x·2**octaves) elsewhere, by one reduction."""
@@ -202,10 +204,15 @@ class Machine(Words):
 
     def asinh(self, x: Any) -> Number:
         """Return log(x + √(1 + x²)) of a value x >= 0; near 0, where that loses bits, a series."""
-        huge, near_0 = x > 2.0**130, 2.0**-17 if self.quick else 2.0**-5
-        a = self.number(where(huge, 1.0, x))
-        root = self.where(huge, self.number(x), (a * a + 1.0).sqrt())
-        log = self.log_of_sum(root, self.number(where(huge, 0.0, x)), where(huge, 1, 0))
+        near_0 = 2.0**-17 if self.quick else 2.0**-5
+        if self.of_single:
+            a = self.number(x)
+            log = self.log_of_sum((a * a + 1.0).sqrt(), a)
+        else:
+            huge = x > 2.0**130
+            a = self.number(where(huge, 1.0, x))
+            root = self.where(huge, self.number(x), (a * a + 1.0).sqrt())
+            log = self.log_of_sum(root, self.number(where(huge, 0.0, x)), where(huge, 1, 0))
         series = self.odd_series(self.number(where(x < near_0, x, near_0)), ASINH, near_0**2, self.bits)
         return self.where(x < near_0, series.tidy(), log)
 
@@ -216,33 +223,51 @@ class Machine(Words):
         m = unbits(pattern - (n << 52))
         return m, n, (bits(m) >> 44) & 255
 
-    def _log(self, s: Any, t: Any, u: Any, octaves: Any, known: tuple[Any, Number] | None = None) -> Number:
+    def _scaled(self, s: Any, octaves: Any, part: bool) -> tuple[Any, Any, Any, Any]:
+        """Return m and the row as `_interval` does, n + octaves as a value, and 2**-n, or 0 for n > 1000."""
+        if part:  # 1 <= s <= 2
+            upper = s >= 1.4140625
+            m, n, down = where(upper, s * 0.5, s), where(upper, 1.0, 0.0), where(upper, 0.5, 1.0)
+            return m, (bits(s) >> 44) & 255, n, down
+        m, n, i = self._interval(s)
+        far = n > 1000  # no sum of float32 numbers
+        down = power(-n) if self.of_single else where(far, 0.0, power(where(far, 0, -n)))
+        return m, i, real(n + octaves), down
+
+    def _log(
+        self,
+        s: Any,
+        t: Any,
+        u: Any,
+        octaves: Any,
+        known: tuple[Any, Number] | None = None,
+        part: bool = False,
+    ) -> Number:
         """Return log((s + t + u)·2**octaves) = n·log 2 - log(r) + log1p(z), z = m·r - 1, exact without t.
 
         known : where s + t + u is 1 + x, |x| < NEAR_1, and x; there r is 1, and z is x.
+        part : whether s is at least 1, and at most 2, and octaves 0.
         """
-        m, n, i = self._interval(s)
+        m, i, n, down = self._scaled(s, octaves, part)
         table = tables.logs()
         r = take("logs", table, i, 0)
         z = Number(self, fma(m, r, -1.0))
         if t is not None:
-            scale = where(n > 1000, 0.0, power(where(n > 1000, 0, -n)))  # beyond, t counts for nothing
             if self.quick:  # elsewhere a smaller z is nothing beside high
-                z = Number(self, *ordered_sum(z.hi, (t if u is None else t + u) * (scale * r)))
+                z = Number(self, *ordered_sum(z.hi, (t if u is None else t + u) * (down * r)))
                 z = z if u is None or known is None else self.where(*known, z)
             else:
-                z = z + self.number(t, u).times_power(scale) * r
-        count = real(n + octaves)
+                z = z + self.number(t, u).times_power(down) * r
         if not self.pairs:
-            high = fma(count, float(tables.constant("ln2")), take("logs", table, i, 4))
+            high = fma(n, float(tables.constant("ln2")), take("logs", table, i, 4))
             return self.number(high + self.series(z, LOG, LARGEST_Z, self.bits).hi)
         first, *rest = tables.words(tables.constant("ln2"), 3, 42)
-        high = fma(count, first, take("logs", table, i, 1))  # exact: multiples of 2**-42 below 2**10
+        high = fma(n, first, take("logs", table, i, 1))  # exact: multiples of 2**-42 below 2**10
         if not self.last:
-            low = fma(count, rest[0], take("logs", table, i, 2))
+            low = fma(n, rest[0], take("logs", table, i, 2))
             return self._log_in_words(high, low, z)
         of_z = self.series(z, LOG, LARGEST_Z, self.bits)
-        low_words = self.number(count) * self.number(*rest) + self.row("logs", table, i, 2)
+        low_words = self.number(n) * self.number(*rest) + self.row("logs", table, i, 2)
         return (self.number(high) + of_z) + low_words
 
     def _log_in_words(self, high: Any, low: Any, z: Number) -> Number:

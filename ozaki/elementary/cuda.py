@@ -40,8 +40,7 @@ blocks of 256 threads take up to a tenth longer.
 """
 
 _FLAGS = {False: ", unsigned* flags, unsigned* undecided", True: ""}
-_GIVEN = {False: ", flags, undecided", True: ""}
-"""Parameters and arguments, by whether the texts leave nothing undecided."""
+"""Parameters, by whether the texts leave nothing undecided."""
 
 _MOST_NEAR = 43_000
 """Bytes of a table's columns that a block copies to its shared memory, of 48 KiB."""
@@ -143,20 +142,19 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     def each(text: str) -> str:
         return "".join(text.replace("@", x) for x in names)
 
-    besides = f"!beside({each('widened(@[k]), ')}left)" if beside else "true"
-
     return f"""{HEADER}{functions}
 #define DECIDED {int(decided)}
-// What the first text leaves, i-th of all: few numbers, so a call, which costs others no registers.
-__device__ __noinline__ double in_doubt({each("double @, ")}long long i{_FLAGS[decided]}) {{
+#define OPEN 0x7ff8000000000001ll  // no value's bits
+// What the first text leaves: few numbers, so a call, which costs others no registers.
+__device__ __noinline__ double in_doubt({", ".join(f"double {x}" for x in names)}) {{
   double value;
-  if (longer({each("@, ")}value)) {{
-#if !DECIDED
-    value = x;  // integers on the host take it
-    if (!flags || !atomicOr(flags + (i >> 5), 1u << (i & 31))) *undecided = 1;
-#endif
-  }}
-  return value;
+  {f"if (beside({each('@, ')}value)) return value;" if beside else ""}
+  return longer({each("@, ")}value) && !DECIDED ? __longlong_as_double(OPEN) : value;
+}}
+
+// Not in that call, of which the others of a warp would wait for each that writes to memory.
+__device__ __noinline__ void leave(long long i, unsigned* flags, unsigned* undecided) {{
+  if (!flags || !atomicOr(flags + (i >> 5), 1u << (i & 31))) *undecided = 1;
 }}
 
 extern "C" __global__
@@ -183,8 +181,13 @@ void elementary({each(f"const {kind}* of_@, ")}{kind}* out, long long n{_FLAGS[d
       if (i >= n) break;
       {kind} result = {plainly};
       if (doubt[k]) {{
-        double left;
-        if ({besides}) left = in_doubt({each("widened(@[k]), ")}i{_GIVEN[decided]});
+        double left = in_doubt({", ".join(f"widened({x}[k])" for x in names)});
+#if !DECIDED
+        if (__double_as_longlong(left) == OPEN) {{
+          left = widened(x[k]);  // integers on the host take it
+          leave(i, flags, undecided);
+        }}
+#endif
         result = {canonical}(left);
       }}
       out[i] = result;

@@ -13,6 +13,7 @@ from ozaki.elementary.record import (
     at,
     below,
     bounded,
+    decayed,
     decaying,
     down,
     elementary,
@@ -197,7 +198,7 @@ def sigmoid(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-746.0, LARGEST, above(LARGEST, 1.0), below(-746.0, 0.0))
 def _sigmoid(m, x):
     """1 / (1 + e**-x)."""
-    return sigmoid_of(m, x, m.number(bounded(m, x)))
+    return sigmoid_of(m, x, m.number(bounded(m, x, decayed(m))), decayed(m))
 
 
 @elementary
@@ -215,7 +216,7 @@ def silu(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-760.0, LARGEST, above(LARGEST, inf), below(-760.0, -0.0), zero, halved=True)
 def _silu(m, x):
     """x / (1 + e**-x)."""
-    s, e = sigmoid_of(m, x, m.number(bounded(m, x)))
+    s, e = sigmoid_of(m, x, m.number(bounded(m, x, decayed(m))), decayed(m))
     factor, shift = lifted(m, x)
     return s * factor, e + shift
 
@@ -235,8 +236,8 @@ def softplus(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-746.0, LARGEST, above(LARGEST, inf), below(-746.0, 0.0))
 def _softplus(m, x):
     """log(1 + e**x) = max(x, 0) + log1p(e**-|x|)."""
-    M, e, E = decaying(m, m.number(bounded(m, x)))
-    log1p = m.log1p(E)
+    M, e, E = decaying(m, m.number(bounded(m, x, decayed(m))), decayed(m))
+    log1p = m.log1p(E, part=True)
     far = x < -400.0  # there E³/3, which is left out, is less than 2**-1154 of the result
     result = m.where(x < 0.0, log1p, m.number(x) + log1p)
     return m.where(far, M - M * E.times_power(m.power(-1)), result), m.where(far, e, 0)
@@ -257,7 +258,7 @@ def mish(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 @function(-760.0, LARGEST, above(LARGEST, inf), below(-760.0, -0.0), zero)
 def _mish(m, x):
     """x·tanh(softplus(x)) = x·E(E + 2) / (E(E + 2) + 2) for E = e**x, and with 1/E for x > 0."""
-    M, e, E = decaying(m, m.number(bounded(m, x)))
+    M, e, E = decaying(m, m.number(bounded(m, x, decayed(m))), decayed(m))
     negative = x < 0.0
     one = 1.0 + E.times_power(m.power(1))
     square = E * E

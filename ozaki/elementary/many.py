@@ -14,6 +14,7 @@ class Many:
     """As `cores.Machine`, of single arguments, with relative errors of some 2**(8 - bits)."""
 
     pairs = last = True
+    of_single = False
     most = 10**6
 
     def __init__(self, bits: int) -> None:
@@ -73,7 +74,7 @@ class Many:
     def log(self, x: Any, octaves: int = 0) -> Big:
         return digits.log(self.number(x).scaled(octaves))
 
-    def log1p(self, x: Any, octaves: int = 0) -> Big:
+    def log1p(self, x: Any, octaves: int = 0, part: bool = False) -> Big:
         x = self.number(x)
         return digits.log((Big.of(x, 2 * self.bits) + 1).scaled(octaves)) if octaves else digits.log1p(x)
 

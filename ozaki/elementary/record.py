@@ -109,7 +109,9 @@ def with_sign(m: Any, x: Any, result: Any) -> Any:
 
 
 def lifted(m: Any, x: Any) -> tuple[Any, Any]:
-    """Return x' and e, x = x'·2**e, so that products with x' keep all their bits."""
+    """Return x' and e, x = x'·2**e, so that products with x' keep all their bits; float32 numbers' do."""
+    if m.of_single:
+        return x, 0
     small = abs(x) < 2.0**-500
     return m.where(small, x * 2.0**300, x), m.where(small, -300, 0)
 
@@ -124,20 +126,25 @@ def down(m: Any, e: Any) -> Any:
     return m.power(m.where(e > 200, -200, -e))
 
 
-def bounded(m: Any, x: Any, most: float = 800.0) -> Any:
+def bounded(m: Any, x: Any, most: float) -> Any:
     """Return |x|, or where that is more, a number from which on a function changes no more."""
     return m.where(abs(x) > most, most, abs(x))
 
 
-def decaying(m: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Return M, e, E: exp(-x) = M·2**e = E for a number x >= 0; E is 2**-1000 and more."""
+def decayed(m: Any) -> float:
+    """Return a number from which on exp(-x) is nothing, beside float32 or float64 numbers."""
+    return 690.0 if m.of_single else 800.0
+
+
+def decaying(m: Any, x: Any, most: float = 800.0) -> tuple[Any, Any, Any]:
+    """Return M, e, E: exp(-x) = M·2**e = E for a number x, 0 <= x <= most; E is 2**-1000 and more."""
     M, e = m.exp(-x)
-    return M, e, M.times_power(m.power(m.where(e < -1000, -1000, e)))
+    return M, e, M.times_power(m.power(e if most <= 690.0 else m.where(e < -1000, -1000, e)))
 
 
-def sigmoid_of(m: Any, sign: Any, x: Any) -> tuple[Any, Any]:
-    """Return the sigmoid of a number's magnitude x, and a sign."""
-    M, e, E = decaying(m, x)
+def sigmoid_of(m: Any, sign: Any, x: Any, most: float = 800.0) -> tuple[Any, Any]:
+    """Return the sigmoid of a number's magnitude x, 0 <= x <= most, and a sign."""
+    M, e, E = decaying(m, x, most)
     negative = sign < 0.0
     return m.where(negative, M, m.number(1.0)) / m.number(1.0).plus_smaller(E), m.where(negative, e, 0)
 

@@ -36,7 +36,8 @@ def by_text(function: Function, of_single: bool, last: bool, *x: Any) -> tuple[A
     """Return the same as the text alone has it: anything where the value stands beside it."""
     m = Machine(LAST if last else FIRST[of_single], of_single)
     number = function.text(m, where(_outside(function, x[0]), function.safe, x[0]), *x[1:])
-    number, e = number if isinstance(number, tuple) else (number, None)
+    number, e = number if isinstance(number, tuple) else (number, 0)
+    e = None if type(e) is int and e == 0 else e
     error = error_of(function, m, of_single)
     result, undecided = (_to_single if of_single else _to_double)(m, number, e, error)
     for condition in m.doubts:

@@ -14,6 +14,8 @@ from ozaki.elementary.record import decaying, elementary, function, integral, li
 
 def even_scale(m, large, most=2.0**500, least=2.0**-400):
     """A power of two by which the squares of numbers up to `large` stay in range, and minus its exponent."""
+    if m.of_single:  # they are
+        return 1.0, 0
     huge, small = large > most, large < least
     scale = m.where(huge, 2.0**-600, m.where(small, 2.0**600, 1.0))
     return scale, m.where(huge, 600, m.where(small, -600, 0))
@@ -93,12 +95,13 @@ def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True
 def _logaddexp(m, x, y):
     """log(e**x + e**y) = x + log1p(e**(y - x)) for x >= y."""
     large, small = m.where(x > y, x, y), m.where(x > y, y, x)
-    gap = large - small
-    # A result may be subnormal, or what is left of large numbers that cancel; so may the lower word of E.
-    m.doubtful((gap > 640.0) & (abs(large) < 2.0**-900))
-    exact = m.number(large) - m.number(small)
-    _, _, E = decaying(m, m.where(gap > 800.0, m.number(800.0), exact))
-    return m.balanced(m.number(large), m.log1p(E))
+    gap, most = abs(x - y), 800.0 if m.last else 690.0
+    if not m.of_single:
+        # A result may be subnormal, or what is left of large numbers that cancel; so may the lower word of E.
+        m.doubtful((gap > 640.0) & (abs(large) < 2.0**-900))
+    exact = m.number(large) - m.number(small) if m.pairs else m.number(gap)
+    _, _, E = decaying(m, m.where(gap > most, m.number(most), exact), most)
+    return m.balanced(m.number(large), m.log1p(E, part=True))
 
 
 def minus(x: Any) -> Any:
@@ -130,7 +133,8 @@ def _atan2(m, y, x):
     a, b = (m.where(endless, m.where(z == inf, 1.0, 0.0), z) for z in (a, b))
     b = m.where((a == 0.0) & (b == 0.0), 1.0, b)
     scale, _ = even_scale(m, m.where(a > b, a, b), least=2.0**-100)  # what a quotient leaves is no subnormal
-    m.doubtful((a * 2.0**400 < b * 2.0**-400) & (a > 0.0))  # nor the quotient
+    if not m.of_single:
+        m.doubtful((a * 2.0**400 < b * 2.0**-400) & (a > 0.0))  # nor the quotient
     theta = m.atan(m.number(a).times_power(scale), m.number(b).times_power(scale), minus(x))
     return with_sign(m, y, theta)
 

@@ -56,13 +56,21 @@ class Value:
 
     __add__, __radd__ = _operator("add"), _operator("add", swapped=True)
     __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
-    __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
     __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
     __and__, __xor__ = _operator("and"), _operator("xor")
     __lshift__, __rshift__ = _operator("shl"), _operator("shr")
     __lt__, __le__ = _operator("lt", BOOLEAN), _operator("le", BOOLEAN)
     __gt__, __ge__ = _operator("gt", BOOLEAN), _operator("ge", BOOLEAN)
     __eq__, __ne__ = _operator("eq", BOOLEAN), _operator("ne", BOOLEAN)  # type: ignore[assignment]
+
+    def __mul__(self, other: Any) -> Value:
+        """Return the product, which is the same where the other is 1."""
+        return (
+            self if type(other) is float and other == 1.0 else self.trace.value(self.kind, "mul", self, other)
+        )
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.trace.value(self.kind, "mul", other, self)
 
     def __or__(self, other: Any) -> Value:
         """Return the disjunction, which is the same where the other is a part of it already."""
