@@ -42,16 +42,6 @@ class Machine(Words):
         self.most = 300 if of_single else 1900
         """The largest power of two of results, which are infinite far below."""
 
-    @property
-    def last(self) -> bool:
-        """Whether this is the longer of the texts for pairs: slow, and for any argument."""
-        return self.bits > 90
-
-    @property
-    def quick(self) -> bool:
-        """Whether this is the shorter of the texts for pairs."""
-        return self.pairs and not self.last
-
     def finer(self) -> Machine:
         """Return a machine for arguments of `exp`, whose errors that makes relative."""
         return Machine(self.bits + 12) if self.quick else self
@@ -107,18 +97,23 @@ class Machine(Words):
             # less than that.
             s = fma(-n, second, a)
             r = self.number(s, fma(-n, second, a - s)) if self.pairs else self.number(s)
-            r = r if x.lo is None else r + x.lo
+            if x.lo is not None:  # below 2**-43: nothing is lost where s is less than that
+                r = self.number(*ordered_sum(s, r.lo + x.lo))
         logarithm = {"e": None, "2": "ln2", "10": "ln10"}[base]
         return (r if logarithm is None else r * self.constant(logarithm)), k
 
-    def exp(self, x: Number, base: str = "e") -> tuple[Number, Any]:
-        """Return M and e, base**x = M·2**e, for |x·log(base)| <= 1500; M is between 0.99 and 2."""
+    def exp(self, x: Number, base: str = "e", factor: bool = False) -> tuple[Number, Any]:
+        """Return M and e, base**x = M·2**e, for |x·log(base)| <= 1500; M is between 0.99 and 2.
+
+        Where that is only a `factor`, its words may overlap.
+        """
         r, k = self._reduced(x, base)
         p = self.series(r, EXP, LARGEST_R, self.bits - 8)
         power_of_two = self.row("powers", tables.powers(), k & 127, 0)
         if self.last:
             return power_of_two.plus_smaller(power_of_two * p), k >> 7
-        return power_of_two.plus_product(power_of_two, p).tidy(), k >> 7
+        M = power_of_two.plus_product(power_of_two, p)
+        return (M if factor else M.tidy()), k >> 7
 
     def expm1(self, x: Number) -> tuple[Number, Number, Any]:
         """Return A, M, e: exp(x) - 1 = A·2**e, exp(x) = M·2**e, for -90 < x < 800.
@@ -479,8 +474,9 @@ class Machine(Words):
 
     def erf(self, x: Any) -> Number:
         """Return erf(x) for 0 <= x <= 6."""
-        return equations.value(self, "erf", x)
+        return equations.value(self, "erf", x).tidy()
 
     def tail(self, x: Any, normal: bool) -> Number:
-        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x <= 28, or 40."""
-        return equations.value(self, "normal_tail" if normal else "tail", x)
+        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x <= 28, or 40: a factor, as that of `exp`."""
+        value = equations.value(self, "normal_tail" if normal else "tail", x)
+        return value if self.quick else value.tidy()

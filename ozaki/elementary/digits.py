@@ -90,6 +90,14 @@ class Big:
         """Return the sum."""
         return self + other
 
+    def plus_product(self, a: Big, b: Big) -> Big:
+        """Return self + a·b."""
+        return self + a * b
+
+    def tidy(self) -> Big:
+        """Return the same."""
+        return self
+
     def times_power(self, factor: Any) -> Big:
         """Return the product."""
         return self * factor

@@ -13,7 +13,7 @@ from ozaki.elementary import digits, tables
 from ozaki.elementary.digits import Big
 from ozaki.elementary.tables import fraction, words
 from ozaki.elementary.values import fma, nearest
-from ozaki.elementary.words import Number, Words
+from ozaki.elementary.words import Number, Words, ordered_sum, two_product
 
 _BITS, _TERMS = 200, 30
 
@@ -73,7 +73,12 @@ def _coefficients(
     row : the number in two columns of the table's row, from the given one on.
     """
     y, plain = [row(0)], Words(0)
-    if equation.slope:
+    if equation.slope and m.quick:  # the constant is larger
+        constant, of_c = m.number(tables.constant(equation.slope)), c * equation.factor
+        p, e = two_product(y[0].hi, of_c)
+        s, d = ordered_sum(-constant.hi, p)
+        y.append(Number(m, *ordered_sum(s, d + (fma(y[0].lo, of_c, e) - constant.lo))))
+    elif equation.slope:
         y.append(y[0] * (c * equation.factor) - m.number(tables.constant(equation.slope)))
     else:
         y.append(row(2))
@@ -99,6 +104,7 @@ def largest_terms(name: str) -> list[float]:
 def value(m: Any, name: str, x: Any) -> Number:
     """Return a function's value Σ y_j(c)·(x - c)**j, for values from 0 to the end of its table.
 
+    Its words may overlap.
     Terms are in float64 from where its rounding errors are no more than some ten times the machine's; `loss`
     has these.
     """
@@ -111,4 +117,4 @@ def value(m: Any, name: str, x: Any) -> Number:
     total = terms.pop()
     while terms:
         total = terms.pop().plus_product(h, total)
-    return total.tidy()
+    return total

@@ -54,7 +54,7 @@ class Many:
     def constant(self, name: str) -> Big:
         return Big.of(tables.constant(name, self.bits + 64), self.bits)
 
-    def exp(self, x: Any, base: str = "e") -> tuple[Big, int]:
+    def exp(self, x: Any, base: str = "e", factor: bool = False) -> tuple[Big, int]:
         x = self.number(x)
         x = (
             x

@@ -12,7 +12,6 @@ from ozaki.elementary.record import (
     above,
     below,
     bounded,
-    decaying,
     elementary,
     function,
     lifted,
@@ -58,10 +57,11 @@ def erfc(x: Array, out: Array | None = None, *, where: Any = True) -> Any:
 def _erfc(m, x):
     """exp(-x²) times a smooth function of |x|, taken from 2 for x < 0."""
     a = abs(x)
-    M, e, _ = decaying(m, m.number(a) * m.number(a))
-    tail, negative = M * m.tail(a, False), x < 0.0
-    rest = m.number(2.0).plus_smaller(-tail.times_power(m.power(m.where(negative, e, 0))))
-    return m.where(negative, rest, tail), m.where(negative, 0, e)
+    M, e = m.exp(-(m.number(a) * m.number(a)), factor=True)
+    negative = x < 0.0
+    start, sign = m.where(negative, 2.0, 0.0), m.where(negative, -m.power(m.where(negative, e, 0)), 1.0)
+    result = m.number(start).plus_product(M.times_power(sign), m.tail(a, False))
+    return result.tidy(), m.where(negative, 0, e)
 
 
 @elementary
@@ -91,11 +91,12 @@ def gelu_text(approximate: str) -> str:
 def _gelu(m, x):
     """x·Φ(x), Φ(x) = exp(-x²/2) times a smooth function of |x| for x < 0, and 1 - Φ(-x)."""
     a = abs(x)
-    M, e, _ = decaying(m, (m.number(a) * m.number(a)).times_power(m.power(-1)))
-    tail, negative = M * m.tail(a, True), x < 0.0
-    rest = m.number(1.0).plus_smaller(-tail.times_power(m.power(m.where(e < -1000, -1000, e))))
+    M, e = m.exp(-(m.number(a) * m.number(a)).times_power(m.power(-1)), factor=True)
+    negative = x < 0.0
+    start, sign = m.where(negative, 0.0, 1.0), m.where(negative, 1.0, -m.power(m.where(e < -1000, -1000, e)))
+    result = m.number(start).plus_product(M.times_power(sign), m.tail(a, True))
     factor, shift = lifted(m, x)
-    return m.where(negative, tail, rest) * factor, m.where(negative, e, 0) + shift
+    return result * factor, m.where(negative, e, 0) + shift
 
 
 @function(-22.0, 22.0, above(22.0, same), below(-22.0, -0.0), zero, loss=(5, 1, 0), halved=True)

@@ -160,6 +160,16 @@ class Words:
         # A quotient and a root that are known to so many bits are to twice as many by what they leave.
         self.near = self.pairs and bits < 2 * values.NEAR
 
+    @property
+    def last(self) -> bool:
+        """Whether this is the longer of the texts for pairs: slow, and for any argument."""
+        return self.bits > 90
+
+    @property
+    def quick(self) -> bool:
+        """Whether this is the shorter of the texts for pairs."""
+        return self.pairs and not self.last
+
     def number(self, x: Any, lo: Any = None) -> Number:
         """Return a float64 value, a sum of two, or an exact constant as a number."""
         if isinstance(x, Number):
