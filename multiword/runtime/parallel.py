@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.cores import cores
 from multiword.runtime.scoped import Scoped, Within
 from multiword.runtime.tasks import Task, queue_for
 from multiword.tuning import (
@@ -235,7 +236,7 @@ def thread_count() -> int:
 
     Within `at_most`, no more than that.
     """
-    limits = [_limit, _cores(), _most.value]
+    limits = [_limit, cores(), _most.value]
     if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
         limits += [library.num_threads or 1 for library in _blas()]
     return max(1, min(limits))
@@ -243,10 +244,6 @@ def thread_count() -> int:
 
 at_most: Callable[[int], Within[int]] = partial(Within, _most)
 """Return a context in which this thread hands work to no more than so many threads, itself among them."""
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
@@ -260,7 +257,7 @@ def _blas() -> list[Any]:
 
 @cache
 def _pool() -> SimpleQueue[Task[Any]]:
-    return queue_for(_cores())
+    return queue_for(cores())
 
 
 if hasattr(os, "register_at_fork"):  # a child process has the queue, but none of its threads

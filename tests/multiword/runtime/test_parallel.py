@@ -64,7 +64,7 @@ def test_variables_are_read_once():
 import os
 from multiword.runtime import parallel
 
-parallel._cores = lambda: 8
+parallel.cores = lambda: 8
 os.environ["OMP_NUM_THREADS"] = "1"
 print(parallel.thread_count())
 """
