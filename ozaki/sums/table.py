@@ -42,7 +42,7 @@ from ozaki.sums.variance import Counts, about_given, covariances, variances
 from ozaki.tuning import COPIED_TERMS, FEW_TERMS, INTEGER_RATIOS, OUTPUTS_ON_HOST
 
 T = TypeVar("T", bound=Callable[..., Any])
-_FLOAT64 = np.dtype(np.float64)
+_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 Terms = Callable[..., list[list[Summands]]]
 """What is added up of one or two arrays: the terms of its real part, then of its imaginary part, if any."""
 
@@ -260,23 +260,23 @@ class Reduction:
         return deliver(result if result.shape == shape else result.reshape(shape), out)
 
     def _of_few(self, arrays: Sequence[Array], axis: Axis, keepdims: bool) -> Any:
-        """Return the one sum of few contiguous float64 numbers, which what is asked of others takes twice the
-        time for; None for others."""
+        """Return the one sum of few contiguous float64 or float32 numbers, which what is asked of others takes
+        twice the time for; None for others."""
         x = arrays[0]
-        if type(x) is not np.ndarray or not 0 < x.size <= COPIED_TERMS:
+        if type(x) is not np.ndarray or not 0 < x.size <= COPIED_TERMS or x.dtype not in _FLOATS:
             return None
         if axis is not None and not (type(axis) is int and -x.ndim <= axis < x.ndim):
             return None
         if axis is not None and x.shape[axis] != x.size:
             return None
         for y in arrays:
-            if type(y) is not np.ndarray or y.dtype is not _FLOAT64 or not in_order(y):
+            if type(y) is not np.ndarray or y.dtype is not x.dtype or not in_order(y):
                 return None
         axes = tuple(range(x.ndim)) if axis is None else (axis % x.ndim,)
         if not (divisor := self._divisor(x, axes)):
             return None
         (terms,) = self.sums
-        result = rows.whole(terms(*arrays)[0][0], _rounding(_FLOAT64, divisor, self.root))
+        result = rows.whole(terms(*arrays)[0][0], _rounding(x.dtype, divisor, self.root))
         return None if result is None else result.reshape(reduced_shape(x.shape, axes, keepdims))[()]
 
     def _divisor(self, x: Array, axes: tuple[int, ...]) -> int:

@@ -56,6 +56,17 @@ def test_covariances_are_the_nearest(x, form):
             assert ozaki.fingerprint(found) == ozaki.fingerprint(found.transpose(0, 2, 1))
 
 
+@pytest.mark.parametrize("apart", [52, 60, 500, -700])
+def test_of_variables_far_apart_in_many_lanes(apart):
+    """Deviations tell whether the numbers of one are equal, although they are nothing beside those of another."""
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        x, labels = rng.standard_normal((2, 600)), rng.integers(0, 7, 600)
+        x[0] *= 2.0**apart
+        x[1, labels == 6] = 3.0
+        np.testing.assert_array_equal(ozaki.group_cov(x, labels, 7), expected(x, labels, 7, 1))
+
+
 def test_many_groups_have_the_bits_of_few():
     """Enclosures round results of many groups, integers those of few, and groups without numbers are NaN."""
     x, labels = 3 + RNG.standard_normal((2, 3000)), np.arange(3000) % 90

@@ -206,6 +206,17 @@ def _deviations(sums, group, bits):
 
 
 @inlined
+def _sizes(sizes, group, bits):
+    """Σ|x − m| and Σ|y − m'| of a group, rounded; 0 where all are."""
+    of_x, of_y = 0.0, 0.0
+    for table in range(len(sizes)):
+        for i in range(group << bits, (group + 1) << bits):
+            of_x += sizes[table, i, 0]
+            of_y += sizes[table, i, 1]
+    return of_x, of_y
+
+
+@inlined
 def _divided(high, low, size, lanes, mixed, open_mixed, n, ddof):
     """(high + low − mixed)/(n − ddof), where `mixed` is t·v/n, with a bound."""
     terms = n + lanes + 4
@@ -241,7 +252,7 @@ def covariances_of_groups(sums, sizes, means, others, ddof, bits, single, hard, 
     for g in range(len(result)):
         t, open_t, n, v, open_v = means[g, 0], means[g, 1], means[g, 2], others[g, 0], others[g, 1]
         high, low, size = _deviations(sums, g, bits)
-        of_x, of_y, _ = _deviations(sizes, g, bits)
+        of_x, of_y = _sizes(sizes, g, bits)
         if n == 0 or ((of_x == 0 or of_y == 0) and of_x + of_y < np.inf):  # all of one array are equal
             result[g] = 0.0 if n > ddof and n > 0 else np.nan
             continue
