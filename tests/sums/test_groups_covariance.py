@@ -58,7 +58,7 @@ def test_covariances_are_the_nearest(x, form):
 
 @pytest.mark.parametrize("apart", [52, 60, 500, -700])
 def test_of_variables_far_apart_in_many_lanes(apart):
-    """Deviations tell whether the numbers of one are equal, although they are nothing beside those of another."""
+    """Whether the numbers of one are equal is told by deviations that are nothing beside those of another."""
     rng = np.random.default_rng(5)
     for _ in range(12):
         x, labels = rng.standard_normal((2, 600)), rng.integers(0, 7, 600)
