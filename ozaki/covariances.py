@@ -27,7 +27,7 @@ from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.statistics import average, var
 from ozaki.sums.variance import exact_ddof
-from ozaki.sums.weighted import checked_weights, divisor
+from ozaki.sums.weighted import Weights, checked_weights, divisor
 from ozaki.symmetric import gram
 
 
@@ -184,6 +184,7 @@ def _weighted_covariances(
 ) -> Array:
     """The same with weights."""
     weights = checked_weights(x[0] if len(x) else x.sum(axis=0), fweights, aweights, (0,))
+    weights = scaled_reliabilities(weights, aweights is not None)
     if not all(map(all_finite, weights)):
         return namespace(x).full((len(x), len(x)), np.nan)
     total, below = divisor(weights, aweights is not None, ddof)
@@ -194,6 +195,17 @@ def _weighted_covariances(
     request = request_of(x, accuracy, "auto", None, "auto", workspace)
     product = multiply(Factor(weighted, 0), Factor(deviations.T, 1), 1.0, None, None, request, None)
     return corrected_with_weights(product, sums, total, below)
+
+
+def scaled_reliabilities(weights: Weights, reliable: bool) -> Weights:
+    """Return weights, of which reliabilities, the last, have a power of two taken off: it cancels.
+
+    Their products with numbers, squares of sums and the like would leave float64's range with them.
+    """
+    if not reliable or not weights[-1].size:
+        return weights
+    *frequencies, w = weights
+    return (*frequencies, namespace(w).ldexp(w, -exponents_of(w.max())))
 
 
 def corrected_with_weights(product: Array, sums: Array, total: Fraction, below: Fraction) -> Array:

@@ -25,6 +25,7 @@ from ozaki.covariances import (
     corrected_with_weights,
     correlations,
     exponents_of,
+    scaled_reliabilities,
     unscaled_covariances,
     variables_of,
 )
@@ -183,7 +184,8 @@ def _product_of_weights(*weights: Array, names: tuple[str, ...]) -> Array:
 
 def _checked(weights: tuple[Array, ...], names: tuple[str, ...]) -> tuple[Array, ...]:
     given = dict.fromkeys(("fweights", "aweights")) | dict(zip(names, weights, strict=True))
-    return checked_weights(weights[0], given["fweights"], given["aweights"], (0,))
+    checked = checked_weights(weights[0], given["fweights"], given["aweights"], (0,))
+    return scaled_reliabilities(checked, "aweights" in names)
 
 
 def _weighted_variances(x: Array, *weights: Array, names: tuple[str, ...], ddof: float) -> Array:

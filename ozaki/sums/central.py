@@ -37,7 +37,7 @@ from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.powers import rounded_of_sums
 from ozaki.sums.variance import exact_ddof
 
-_MOST = 1 << 17  # n³ is a float64 number below
+_MOST = 1 << 17  # n³ is a float64 number below, n⁴ is one of two words
 _Exact = Callable[[list[int], int, int, Rounding], float]
 _Enclosed = Callable[[list[Enclosure], int], Enclosure]
 _Ratio = Callable[[int], tuple[int, int, int]]
@@ -96,7 +96,8 @@ def moment(
         return rounding.ratio(sum(terms), n * c.denominator**k, k * unit)
 
     def enclosed(sums: list[Enclosure], n: int) -> Enclosure:
-        return _enclosed_polynomial(k, n, sums).over(_number(float(n) ** k))
+        power = _number(float(n) ** 2).times(_number(float(n) ** (k - 2)))  # exactly
+        return _enclosed_polynomial(k, n, sums).over(power.normalized())
 
     simple = about is None and 2 <= k <= 4
     quick = (enclosed, lambda n: (0, 0, 0)) if simple else (None, None)

@@ -260,8 +260,10 @@ class Reduction:
         return deliver(result if result.shape == shape else result.reshape(shape), out)
 
     def _of_few(self, arrays: Sequence[Array], axis: Axis, keepdims: bool) -> Any:
-        """Return the one sum of few contiguous float64 or float32 numbers, which what is asked of others takes
-        twice the time for; None for others."""
+        """Return the one sum of few contiguous float64 or float32 numbers; None for others.
+
+        What is asked of those would take twice the time.
+        """
         x = arrays[0]
         if type(x) is not np.ndarray or not 0 < x.size <= COPIED_TERMS or x.dtype not in _FLOATS:
             return None

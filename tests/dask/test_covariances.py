@@ -35,6 +35,7 @@ def test_weights(name):
         {"fweights": counts},
         {"fweights": counts, "aweights": trust},
         {"aweights": np.where(trust > 0.9, np.inf, trust)},
+        {"fweights": counts, "aweights": trust * 2.0**1020},
         {"aweights": trust, **({"ddof": 1000} if name == "cov" else {})},
     ):
         expected = function(x, **weights)

@@ -15,6 +15,7 @@ from ozaki.sums import central, convolution
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.powers import product_words
 from tests.fuzz.fixed import check_family
+from tests.oracle import FORMATS, integers, rounded_ratio
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((4, 30)) + 1e6 * np.arange(4)[:, None]
@@ -210,6 +211,51 @@ def test_weights_far_apart_leave_no_deviation_of_zero():
     """Of many outputs: √(w₁w₂)·|x₁ − x₂|/(w₁ + w₂); its square is 2⁻⁴⁰⁰⁰ of what it is the difference of."""
     x, w = np.tile([[3.0], [7.0]], (1, 40)), np.tile([[2.0**1000], [2.0**-1000]], (1, 40))
     assert (ozaki.std(x, axis=0, aweights=w) == 4 * 2.0**-1000).all()
+
+
+@pytest.mark.parametrize("n", [300, 1000, 4000])
+def test_weights_whose_sum_is_rounded_all_one_way(n):
+    """They leave more than a unit below it, by which the square of a sum is divided, too."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = 2.0**52 + rng.integers(0, 30, n)
+        w = np.full(n, (1 + 2.0**-20 * rng.random()) * 1.3 / n)
+        w[0] = 1
+        assert ozaki.var(x, aweights=w) == rounded_weighted_variance(x.tolist(), w.tolist(), reliable=True)
+
+
+def test_many_equal_weights_and_degrees_of_freedom_beside_a_tie():
+    """Σw²/Σw is needed to twice the bits; a² is all but half way between two numbers."""
+    n, zeros, a, w = 4096, 2048, 131417487, float.fromhex("0x1.4b1c8dbdedce8p+0")
+    x = np.concatenate([np.tile([a, -a], (n - zeros) // 2) * 1.0, np.zeros(zeros)])
+    x[-1] = a * 2.0**-45
+    squares, total = 2048 * a * a + Fraction(x[-1]) ** 2, Fraction(x[-1])
+    exact = (n * squares - total**2) / (n * (n - zeros))  # equal weights are counts, times ddof
+    assert ozaki.var(x, aweights=np.full(n, w), ddof=zeros) == float(exact)
+
+
+@pytest.mark.parametrize("n", [9743, 10001, 100003])
+def test_fourth_moments_of_counts_whose_power_is_no_float64_number(n):
+    """Of several columns, which are enclosed; one has the bits that it has alone."""
+    x = np.random.default_rng(n).standard_normal((n, 8))
+    found = ozaki.moment(x, 4)
+    for column, moment in zip(x.T, found, strict=True):
+        numbers, e = integers(column)
+        total, count = sum(numbers.tolist()), n
+        powers = sum((count * v - total) ** 4 for v in numbers.tolist())
+        assert moment == rounded_ratio(powers, count**5, 4 * e, FORMATS[np.dtype(float)])
+        assert moment == ozaki.moment(column, 4)
+
+
+@pytest.mark.parametrize("name", ["cov", "corrcoef"])
+def test_powers_of_two_in_reliabilities_cancel(name):
+    """Wherever the weights lie in float64's range."""
+    function, w = getattr(ozaki, name), RNG.integers(1, 64, 30) / 64
+    expected = function(X, aweights=w)
+    for power in (-1060, -1000, -500, 600, 1000, 1023):
+        assert function(X, aweights=np.ldexp(w, power)).tobytes() == expected.tobytes()
+    given = function(X, fweights=F, aweights=np.ldexp(w, 1000))
+    assert given.tobytes() == function(X, fweights=F, aweights=w).tobytes()
 
 
 def test_weighted_variances_of_halves_are_rounded_once():

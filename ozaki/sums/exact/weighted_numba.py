@@ -147,6 +147,10 @@ def weighted_variances(x, w, reliable, ddof, root, single, scratch, result):
         _add_up(w, None, start, count, weights)
         if reliable:
             _add_up(w, w, start, count, squares)
+            for j in range(count):
+                squares[0, j], squares[1, j] = two_sum(squares[0, j], squares[1, j])
+        for j in range(count):  # they are divided by: as many roundings as numbers would be left below
+            weights[0, j], weights[1, j] = two_sum(weights[0, j], weights[1, j])
         for part in range(len(x)):
             rest[:] = 0.0
             _add_up(x[part], w, start, count, rest)
