@@ -97,7 +97,7 @@ class Machine(Words):
             # less than that.
             s = fma(-n, second, a)
             r = self.number(s, fma(-n, second, a - s)) if self.pairs else self.number(s)
-            if x.lo is not None:  # below 2**-43: nothing is lost where s is less than that
+            if x.lo is not None:  # below 2**-43: where s is less than that, 2**-96 is lost, nothing beside 1
                 r = self.number(*ordered_sum(s, r.lo + x.lo))
         logarithm = {"e": None, "2": "ln2", "10": "ln10"}[base]
         return (r if logarithm is None else r * self.constant(logarithm)), k
@@ -105,7 +105,7 @@ class Machine(Words):
     def exp(self, x: Number, base: str = "e", factor: bool = False) -> tuple[Number, Any]:
         """Return M and e, base**x = M·2**e, for |x·log(base)| <= 1500; M is between 0.99 and 2.
 
-        Where that is only a `factor`, its words may overlap.
+        Where that is only a `factor`, a quick text leaves up to 2**-18 of it to the lower word.
         """
         r, k = self._reduced(x, base)
         p = self.series(r, EXP, LARGEST_R, self.bits - 8)
@@ -477,6 +477,9 @@ class Machine(Words):
         return equations.value(self, "erf", x).tidy()
 
     def tail(self, x: Any, normal: bool) -> Number:
-        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x <= 28, or 40: a factor, as that of `exp`."""
+        """Return exp(x²)·erfc(x), or exp(x²/2)·Q(x), for 0 <= x <= 28, or 40.
+
+        As a factor: its words overlap by a bit.
+        """
         value = equations.value(self, "normal_tail" if normal else "tail", x)
         return value if self.quick else value.tidy()

@@ -145,7 +145,7 @@ def source(name: str, of_single: bool, decided: bool) -> str:
     return f"""{HEADER}{functions}
 #define DECIDED {int(decided)}
 #define OPEN 0x7ff8000000000001ll  // no value's bits
-// What the first text leaves: few numbers, so a call, which costs others no registers.
+// What the first text leaves: few numbers, but half of elu's, so a call, which costs others no registers.
 __device__ __noinline__ double in_doubt({", ".join(f"double {x}" for x in names)}) {{
   double value;
   {f"if (beside({each('@, ')}value)) return value;" if beside else ""}

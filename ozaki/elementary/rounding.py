@@ -53,7 +53,7 @@ def beside_text(function: Function, of_single: bool, otherwise: Any, *x: Any) ->
     near_0 = ((_near_0, _half_of_single if of_single else _half),) if function.halved else ()
     rules = (*near_0, *function.special)
     outside = _outside(function, x[0])
-    rules = (*rules, (lambda x: outside, nan)) if function.nan_outside else ((_nan, nan), *rules)
+    rules = (*rules, (lambda *_: outside, nan)) if function.nan_outside else ((_nan, nan), *rules)
     result, found = otherwise, outside
     for condition, value in rules:
         holds = condition(*x)
@@ -74,8 +74,8 @@ def error_of(function: Function, m: Machine, of_single: bool) -> float:
 
     It is more than twice the largest error measured, of some hundred arguments of each text, many of them
     where errors are largest (tests/elementary/test_errors.py), but for arguments from which on a function
-    changes no more, where rounding is certain. float32 needs no such bound: all its arguments are compared
-    with exact values.
+    changes no more, where rounding is certain. float32 functions of one argument need no such bound: all of
+    them are compared with exact values.
     """
     return 2.0 ** -(m.bits - MARGIN[m.bits] - function.loss[2 if m.last else not of_single])
 

@@ -95,7 +95,7 @@ def logaddexp(x: Array, y: Array, out: Array | None = None, *, where: Any = True
 def _logaddexp(m, x, y):
     """log(e**x + e**y) = x + log1p(e**(y - x)) for x >= y."""
     large, small = m.where(x > y, x, y), m.where(x > y, y, x)
-    gap, most = abs(x - y), 800.0 if m.last else 690.0
+    gap, most = abs(x - y), 800.0 if m.last else 690.0  # e**-690 is 2**-95 of what is not doubtful
     if not m.of_single:
         # A result may be subnormal, or what is left of large numbers that cancel; so may the lower word of E.
         m.doubtful((gap > 640.0) & (abs(large) < 2.0**-900))

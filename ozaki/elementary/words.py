@@ -131,7 +131,9 @@ class Number:
         """Return self + a·b for |a·b| <= |self|/2, or self = 0; the words may overlap (`tidy`).
 
         The sum with a·b's upper words is rounded once, and within a factor of 2 of self: the difference of
-        the two is exact (Sterbenz), and so what the sum leaves is known to 2**-106.
+        the two is exact (Sterbenz), and so what the sum leaves is known to 2**-106. The product of the lower
+        words is left out: where those of one factor overlap by 2**-18 of it, the other's have to be tidy but
+        for a bit, and 2**-70 is lost.
         """
         s = fma(a.hi, b.hi, self.hi)
         if not self.words.pairs:
