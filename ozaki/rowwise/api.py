@@ -251,7 +251,7 @@ def _inverses(x: Array) -> Array:
     if is_cupy(x):
         return _inverses_on_gpu()(x)
     result = np.divide(1.0, x)
-    if not result.min() >= 0.0:  # one pass, where two more are seldom needed: for negative numbers, and −0
+    if not result.min() > 0.0:  # one pass, where two more are seldom needed: for negative numbers, −0, −Inf
         np.abs(result, out=result)
         np.copyto(result, np.nan, where=x < 0.0)
     return result

@@ -185,6 +185,9 @@ def test_nothing_and_zero():
     assert ozaki.gmean(np.array([0.0, 4.0])) == 0
     assert ozaki.hmean(np.array([0.0, 4.0])) == 0
     assert np.isnan([ozaki.gmean(np.array([-1.0, 4.0])), ozaki.hmean(np.array([-1.0, 4.0]))]).all()
+    for x in ([-np.inf] * 3, [4.0, -np.inf], [np.inf, -np.inf], [-0.0, -np.inf], [-np.inf, np.nan]):
+        assert np.isnan([ozaki.gmean(np.array(x)), ozaki.hmean(np.array(x))]).all()
+    assert ozaki.hmean(np.array([4.0, np.inf])) == 8
 
 
 def test_weights_and_arguments():
