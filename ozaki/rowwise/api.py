@@ -147,7 +147,7 @@ def layer_norm(
 
     As `ozaki.softmax`; differs in the function: RN(d·r), d = RN(x − m), m the exact mean rounded once, r =
     RN(1/√RN(v + eps)), v the exact mean of d², rounded once, in float64 for every dtype: six roundings,
-    errors below 2⁻⁵⁰ + 2⁻⁵³·|m|/√v, and one to the dtype.
+    errors below 2⁻⁵⁰ + 2⁻⁵³·|m|/√v, unless v leaves float64's range, and one to the dtype.
 
     Parameters
     ----------
@@ -234,7 +234,8 @@ def hmean(x: Array, axis: Axis = 0, out: Out = None, keepdims: bool = False) -> 
     """Return the harmonic mean over axes: `scipy.stats.hmean`.
 
     As `ozaki.gmean`; differs in the function, RN(1 / RN(mean RN(1/x))) with the exact mean: three
-    roundings, errors below 2⁻⁵¹. 0 where a number is 0; NaN for negative numbers.
+    roundings, errors below 2⁻⁵¹. 0 where a number is 0, or so small that RN(1/x) is infinite; NaN for
+    negative numbers.
 
     >>> float(hmean(np.array([1.0, 3.0])))
     1.5
